@@ -146,6 +146,16 @@ fn cases(region: &Region) -> Vec<Case<'_>> {
                 black_box(region.stream_crc32c(offset, &SOURCE.0));
                 fence();
             }),
+            case(named("two streams, one sum"), STREAM, move |offset| {
+                black_box(region.stream_crc32c(offset, &SOURCE.0));
+                region.stream(twin_of(region, offset), &SOURCE.0);
+                fence();
+            }),
+            case(named("stream_crc32c_pair"), STREAM, move |offset| {
+                let twin = twin_of(region, offset);
+                black_box(region.stream_crc32c_pair(offset, region, twin, &SOURCE.0));
+                fence();
+            }),
             case(named("read_crc32c"), MEMCPY, move |offset| {
                 black_box(region.read_crc32c(offset, &mut out.0));
             }),
@@ -164,6 +174,12 @@ fn cases(region: &Region) -> Vec<Case<'_>> {
         of_kernel.map(|case| Case { kernel, ..case })
     }));
     cases
+}
+
+/// The block half a region away.
+fn twin_of(region: &Region, offset: u64) -> u64 {
+    let half = region.len() / 2 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+    (offset + half) % region.len()
 }
 
 fn combine() -> impl FnMut(u64) {

@@ -2,9 +2,10 @@
 //!
 //! A [`Region`] is a mapping of a DAX device, a DAX file, a file in /dev/shm or a plain file.
 //! Bytes go in by cached stores ([`Region::store`]) or non-temporal ones ([`Region::stream`],
-//! [`Region::stream_crc32c`]); they are durable when [`Region::flush`] (cached stores only) and
-//! then [`Region::fence`], both called by the thread that stored, have returned. What "durable"
-//! is worth depends on the medium: [`MediaKind::survives`] says it in plain words.
+//! [`Region::stream_crc32c`], and [`Region::stream_pair`] to two regions at once); they are durable
+//! when [`Region::flush`] (cached stores only) and then [`Region::fence`], both called by the thread
+//! that stored, have returned. What "durable" is worth depends on the medium:
+//! [`MediaKind::survives`] says it in plain words.
 //!
 //! Every line flushed or streamed and every fence is counted ([`Counters`]): counts are exact
 //! where times are noisy.

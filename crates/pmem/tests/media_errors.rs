@@ -59,6 +59,25 @@ fn a_bad_page_is_an_error_and_not_a_dead_process() {
 }
 
 #[test]
+fn a_bad_page_under_one_of_two_streams_is_an_error_of_its_region_alone() {
+    let directories = [(); 2].map(|()| tempfile::TempDir::new_in("/dev/shm").unwrap());
+    let region = damaged(&directories[0], LEN);
+    let copy = damaged(&directories[1], 8 * PAGE);
+    let block = [0xCD; 2 * PAGE as usize];
+    let crc = region.stream_crc32c_pair(2 * PAGE, &copy, 7 * PAGE, &block);
+    assert_eq!(crc, forebay_pmem::crc32c(&block));
+    copy.stream_pair(12 * PAGE, &region, 0, &block[..64]);
+    assert_eq!(copy.media_errors(), [8 * PAGE, 12 * PAGE]);
+    copy.fence().unwrap_err();
+    region.fence().unwrap();
+    assert_eq!(region.crc32c(2 * PAGE, block.len()), crc);
+    assert_eq!(
+        copy.crc32c(7 * PAGE, PAGE as usize),
+        region.crc32c(2 * PAGE, PAGE as usize)
+    );
+}
+
+#[test]
 fn every_kind_of_access_bears_a_bad_page() {
     let directory = tempfile::TempDir::new_in("/dev/shm").unwrap();
     let region = damaged(&directory, PAGE);

@@ -8,12 +8,18 @@ type Copy = unsafe fn(*mut u8, *const u8, usize);
 /// The same, and the CRC state (neither inverted before nor after) advanced over the bytes.
 type CopyWithCrc = unsafe fn(*mut u8, *const u8, usize, u32) -> u32;
 
+/// A copy from the third to the first two pointers, line by line: what one stream waits for, the other uses.
+type PairCopy = unsafe fn(*mut u8, *mut u8, *const u8, usize);
+
+/// The same, and the CRC state advanced over the bytes, once.
+type PairCopyWithCrc = unsafe fn(*mut u8, *mut u8, *const u8, usize, u32) -> u32;
+
 /// The variants of the loops, for one kind of processor.
 ///
 /// # Safety
 /// Of every function: the pointers are valid for as many bytes. The region's side (the first
 /// pointer of a store, the second of a load) may be written by others meanwhile; the other side
-/// may not. Streams want the first pointer and the length in whole lines.
+/// may not. Streams want the region's pointers and the length in whole lines.
 pub(crate) struct Kernels {
     /// Which of the variants it is.
     pub(crate) kernel: Kernel,
@@ -21,6 +27,10 @@ pub(crate) struct Kernels {
     pub(crate) stream: Copy,
     /// The same, and the CRC.
     pub(crate) stream_with_crc: CopyWithCrc,
+    /// Streams to two places.
+    pub(crate) stream_pair: PairCopy,
+    /// The same, and the CRC.
+    pub(crate) stream_pair_with_crc: PairCopyWithCrc,
     /// Cached stores in ascending order.
     pub(crate) store: Copy,
     /// Loads from the region.

@@ -16,6 +16,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Portable,
     stream,
     stream_with_crc,
+    stream_pair,
+    stream_pair_with_crc,
     store,
     read,
     read_with_crc,
@@ -55,6 +57,35 @@ unsafe fn stream_with_crc(to: *mut u8, from: *const u8, len: usize, state: u32) 
     // it is an ordinary slice.
     unsafe {
         stream(to, from, len);
+        append(state, std::slice::from_raw_parts(from, len))
+    }
+}
+
+/// # Safety
+/// As of the loops of `Kernels`.
+unsafe fn stream_pair(to: *mut u8, twin: *mut u8, from: *const u8, len: usize) {
+    for offset in (0..len).step_by(LINE_BYTES) {
+        // SAFETY: a line inside the `len` bytes that the contract of `Kernels` makes valid.
+        unsafe {
+            stream(to.add(offset), from.add(offset), LINE_BYTES);
+            stream(twin.add(offset), from.add(offset), LINE_BYTES);
+        }
+    }
+}
+
+/// # Safety
+/// As of the loops of `Kernels`.
+unsafe fn stream_pair_with_crc(
+    to: *mut u8,
+    twin: *mut u8,
+    from: *const u8,
+    len: usize,
+    state: u32,
+) -> u32 {
+    // SAFETY: the caller keeps the contract of `Kernels`: nothing writes to the source meanwhile, so
+    // it is an ordinary slice.
+    unsafe {
+        stream_pair(to, twin, from, len);
         append(state, std::slice::from_raw_parts(from, len))
     }
 }

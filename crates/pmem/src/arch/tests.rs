@@ -118,6 +118,59 @@ fn every_kernel_copies_and_sums_at_every_alignment() {
     }
 }
 
+const PAIR_LINES_MAX: usize = 150;
+
+/// The same lines at two places of one stretch, either place first; none beside them is touched.
+fn check_pair(kernels: &Kernels, source: &[u8], is_swapped: bool) {
+    let context = || format!("{} of {} bytes", kernels.kernel, source.len());
+    let state = source.len() as u32;
+    let mut once = vec![Line([0xA5; 64]); PAIR_LINES_MAX];
+    let (to, from, len) = (once.as_mut_ptr().cast(), source.as_ptr(), source.len());
+    // SAFETY: as many whole lines, which are this thread's own.
+    let expected = unsafe { (kernels.stream_with_crc)(to, from, len, state) };
+    for with_crc in [false, true] {
+        let mut stretch = vec![Line([0xA5; 64]); 2 * PAIR_LINES_MAX + 3];
+        // SAFETY: both places and the source are of as many whole lines, and this thread's own.
+        let found = unsafe {
+            let first = stretch.as_mut_ptr().add(1);
+            let second = first.add(PAIR_LINES_MAX + 1);
+            let (to, twin) = match is_swapped {
+                false => (first.cast(), second.cast()),
+                true => (second.cast(), first.cast()),
+            };
+            if with_crc {
+                (kernels.stream_pair_with_crc)(to, twin, from, len, state)
+            } else {
+                (kernels.stream_pair)(to, twin, from, len);
+                expected
+            }
+        };
+        assert_eq!(found, expected, "{}", context());
+        let streamed = |line: usize| once[line].0;
+        for (number, line) in stretch.iter().enumerate() {
+            let at = number % (PAIR_LINES_MAX + 1);
+            let is_target = at >= 1 && at <= len / 64 && number < 2 * PAIR_LINES_MAX + 2;
+            let wanted = if is_target {
+                streamed(at - 1)
+            } else {
+                [0xA5; 64]
+            };
+            assert_eq!(line.0, wanted, "line {number}, {}", context());
+        }
+    }
+}
+
+#[test]
+fn every_kernel_streams_a_pair_as_it_streams_once() {
+    let bytes = noise(64 * PAIR_LINES_MAX + ALIGNMENTS);
+    for kernels in supported_kernels() {
+        for lines in 0..=PAIR_LINES_MAX {
+            let source = &bytes[lines % ALIGNMENTS..][..64 * lines];
+            check_pair(kernels, source, lines % 3 == 1);
+        }
+    }
+}
+
 #[test]
 fn the_library_agrees_with_the_definition() {
     let bytes = noise(1000);

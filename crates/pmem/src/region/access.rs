@@ -305,7 +305,7 @@ impl Region {
     }
 
     #[inline(always)]
-    fn stream_address(&self, offset: u64, len: usize) -> *mut u8 {
+    pub(super) fn stream_address(&self, offset: u64, len: usize) -> *mut u8 {
         if !(offset | len as u64).is_multiple_of(LINE_BYTES as u64) {
             panic_not_lines(offset, len);
         }
@@ -313,7 +313,7 @@ impl Region {
     }
 
     #[inline]
-    fn note_stream(&self, len: usize) {
+    pub(super) fn note_stream(&self, len: usize) {
         let lines = (len / LINE_BYTES) as u64;
         self.counters.add(Event::LinesStreamed, lines);
         if self.is_special {

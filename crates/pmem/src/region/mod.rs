@@ -3,6 +3,7 @@
 mod access;
 mod dram;
 mod page_sync;
+mod pair;
 
 pub use access::Line;
 

@@ -1,6 +1,6 @@
 //! What the loops for processors with AVX2 share: half a line a register, and copies without a sum.
 
-use super::fetch::{AHEAD, STORED, STREAMED, TAKEN, fetch, is_fetched};
+use super::fetch::{AHEAD, PAIRED, STORED, STREAMED, TAKEN, fetch, is_fetched};
 use super::sse;
 use std::arch::asm;
 use std::arch::x86_64::__m256i;
@@ -30,7 +30,7 @@ macro_rules! put {
         if $sink == STORED || $sink == TAKEN {
             asm!("vmovdqu [{} + {}], {}", in(reg) $to, const $at, in(ymm_reg) $half,
                 options(nostack, preserves_flags));
-        } else if $sink == STREAMED {
+        } else if $sink == STREAMED || $sink == PAIRED {
             asm!("vmovntdq [{} + {}], {}", in(reg) $to, const $at, in(ymm_reg) $half,
                 options(nostack, preserves_flags));
         }
@@ -38,18 +38,32 @@ macro_rules! put {
 }
 pub(super) use put;
 
+/// Puts a line where the sink says, both halves at one place before the other.
+macro_rules! put_line {
+    ($sink:expr, $to:expr, $apart:expr, $at:expr, $first:expr, $second:expr) => {
+        put!($sink, $to, $at, $first);
+        put!($sink, $to, $at + HALF, $second);
+        if $sink == PAIRED {
+            let twin = $to.wrapping_add($apart);
+            put!(STREAMED, twin, $at, $first);
+            put!(STREAMED, twin, $at + HALF, $second);
+        }
+    };
+}
+pub(super) use put_line;
+
 /// Copies four lines in ascending order.
 ///
 /// # Safety
-/// Both sides are valid for [`BATCH`] bytes; where they are streamed the target is a line's start.
+/// Both sides are valid for [`BATCH`] bytes; where they are streamed the target is a line's start. What is paired
+/// goes to `apart` bytes behind `to` as well.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn copy_batch<const SINK: u8>(to: *mut u8, from: *const u8) {
+pub(super) unsafe fn copy_batch<const SINK: u8>(to: *mut u8, from: *const u8, apart: usize) {
     macro_rules! copy_line {
         ($line:literal) => {
             let halves = (load!(from, $line * LINE), load!(from, $line * LINE + HALF));
-            put!(SINK, to, $line * LINE, halves.0);
-            put!(SINK, to, $line * LINE + HALF, halves.1);
+            put_line!(SINK, to, apart, $line * LINE, halves.0, halves.1);
         };
     }
     // SAFETY: four lines are a batch, for which both sides are valid by this function's contract.
@@ -67,32 +81,37 @@ pub(super) unsafe fn copy_batch<const SINK: u8>(to: *mut u8, from: *const u8) {
 /// As of [`copy_batch`], for a line.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn copy_line<const SINK: u8>(to: *mut u8, from: *const u8) {
+pub(super) unsafe fn copy_line<const SINK: u8>(to: *mut u8, from: *const u8, apart: usize) {
     // SAFETY: both sides are valid for a line by this function's contract.
     unsafe {
         let halves = (load!(from, 0), load!(from, HALF));
-        put!(SINK, to, 0, halves.0);
-        put!(SINK, to, HALF, halves.1);
+        put_line!(SINK, to, apart, 0, halves.0, halves.1);
     }
 }
 
 /// Copies `len` bytes in ascending order.
 ///
 /// # Safety
-/// Both sides are valid for as many bytes; streams are of whole lines.
+/// Both sides are valid for as many bytes; streams are of whole lines. What is paired goes to `apart` bytes behind
+/// `to` as well.
 #[target_feature(enable = "avx2,sse4.2")]
-pub(super) unsafe fn copy<const SINK: u8>(mut to: *mut u8, mut from: *const u8, mut len: usize) {
+pub(super) unsafe fn copy<const SINK: u8>(
+    mut to: *mut u8,
+    mut from: *const u8,
+    mut len: usize,
+    apart: usize,
+) {
     // SAFETY: no access lies beyond the `len` bytes that this function's contract makes valid.
     unsafe {
         while len >= BATCH {
             if is_fetched(SINK) && len > AHEAD {
                 fetch(from.wrapping_add(AHEAD), BATCH);
             }
-            copy_batch::<SINK>(to, from);
+            copy_batch::<SINK>(to, from, apart);
             (to, from, len) = sse::advance(to, from, len, BATCH);
         }
         while len >= LINE {
-            copy_line::<SINK>(to, from);
+            copy_line::<SINK>(to, from, apart);
             (to, from, len) = sse::advance(to, from, len, LINE);
         }
         sse::pass_tail::<SINK, false>(to, from, len, 0);

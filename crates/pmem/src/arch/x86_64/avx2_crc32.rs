@@ -6,7 +6,7 @@
 
 use super::super::{Kernel, Kernels};
 use super::avx2::{BATCH, LINE, copy, copy_batch, copy_line};
-use super::fetch::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch};
+use super::fetch::{AHEAD, DROPPED, PAIRED, STORED, STREAMED, TAKEN, apart, fetch};
 use super::sse::{advance, pass_tail};
 use crate::polynomial::power_of_x;
 use std::arch::asm;
@@ -32,13 +32,21 @@ const AHEAD_AT_FIRST: usize = 1024;
 pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Avx2Crc32,
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    stream: |to, from, len| unsafe { copy::<STREAMED>(to, from, len) },
+    stream: |to, from, len| unsafe { copy::<STREAMED>(to, from, len, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    stream_with_crc: |to, from, len, state| unsafe { stream_with_crc(to, from, len, state) },
+    stream_with_crc: |to, from, len, state| unsafe {
+        stream_with_crc::<STREAMED>(to, from, len, state, 0)
+    },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    store: |to, from, len| unsafe { copy::<STORED>(to, from, len) },
+    stream_pair: |to, twin, from, len| unsafe { copy::<PAIRED>(to, from, len, apart(to, twin)) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    read: |to, from, len| unsafe { copy::<TAKEN>(to, from, len) },
+    stream_pair_with_crc: |to, twin, from, len, state| unsafe {
+        stream_with_crc::<PAIRED>(to, from, len, state, apart(to, twin))
+    },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    store: |to, from, len| unsafe { copy::<STORED>(to, from, len, 0) },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    read: |to, from, len| unsafe { copy::<TAKEN>(to, from, len, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read_with_crc: |to, from, len, state| unsafe { read_with_crc(to, from, len, state) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
@@ -66,7 +74,8 @@ macro_rules! add_word {
 /// in this order no load follows such a store.
 ///
 /// # Safety
-/// All three are valid for `LANES * LANE` bytes; nothing is copied where they are dropped.
+/// All three are valid for `LANES * LANE` bytes; nothing is copied where they are dropped. What is paired goes to
+/// `apart` bytes behind `to` as well.
 #[inline]
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
 unsafe fn group<const SINK: u8, const LANE: usize>(
@@ -74,13 +83,14 @@ unsafe fn group<const SINK: u8, const LANE: usize>(
     from: *const u8,
     summed: *const u8,
     state: u32,
+    apart: usize,
 ) -> u32 {
     let mut sums = [u64::from(state), 0, 0, 0];
     for line in 0..LANE / LINE {
         // SAFETY: a batch, and a line of each lane, inside the bytes that this function's contract names.
         unsafe {
             if SINK == TAKEN {
-                copy_batch::<TAKEN>(to.add(line * BATCH), from.add(line * BATCH));
+                copy_batch::<TAKEN>(to.add(line * BATCH), from.add(line * BATCH), 0);
             }
             let at = line * LINE;
             let summed = summed.add(at);
@@ -93,9 +103,10 @@ unsafe fn group<const SINK: u8, const LANE: usize>(
                 )* };
             }
             add_words!(0 1 2 3 4 5 6 7);
-            if SINK == STREAMED {
+            if SINK == STREAMED || SINK == PAIRED {
                 for lane in 0..LANES {
-                    copy_line::<STREAMED>(to.add(lane * LANE + at), from.add(lane * LANE + at));
+                    let at = lane * LANE + at;
+                    copy_line::<SINK>(to.add(at), from.add(at), apart);
                 }
             }
         }
@@ -144,18 +155,19 @@ fn times(sum: u64, power: u32) -> __m128i {
 /// The bytes are summed at their source, which nothing writes to meanwhile.
 ///
 /// # Safety
-/// As of the loops of `Kernels`.
+/// As of the loops of `Kernels`; what is paired goes to `apart` bytes behind `to` as well.
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
-unsafe fn stream_with_crc(
+unsafe fn stream_with_crc<const SINK: u8>(
     mut to: *mut u8,
     mut from: *const u8,
     mut len: usize,
     mut state: u32,
+    apart: usize,
 ) -> u32 {
     macro_rules! stream_groups {
         ($lane:expr) => {
             while len >= LANES * $lane {
-                state = group::<STREAMED, { $lane }>(to, from, from, state);
+                state = group::<SINK, { $lane }>(to, from, from, state, apart);
                 (to, from, len) = advance(to, from, len, LANES * $lane);
             }
         };
@@ -167,10 +179,10 @@ unsafe fn stream_with_crc(
         stream_groups!(SHORT_LANE);
         while len >= LINE {
             state = add_line(from, state);
-            copy_line::<STREAMED>(to, from);
+            copy_line::<SINK>(to, from, apart);
             (to, from, len) = advance(to, from, len, LINE);
         }
-        pass_tail::<STREAMED, true>(to, from, len, state)
+        pass_tail::<SINK, true>(to, from, len, state)
     }
 }
 
@@ -194,19 +206,19 @@ unsafe fn read_with_crc(
             copy_group(to, from, len);
             while len >= 2 * GROUP {
                 fetch_ahead(from.add(GROUP), len - GROUP);
-                state = group::<TAKEN, LANE>(to.add(GROUP), from.add(GROUP), to, state);
+                state = group::<TAKEN, LANE>(to.add(GROUP), from.add(GROUP), to, state, 0);
                 (to, from, len) = advance(to, from, len, GROUP);
             }
-            state = group::<DROPPED, LANE>(to, from, to, state);
+            state = group::<DROPPED, LANE>(to, from, to, state, 0);
             (to, from, len) = advance(to, from, len, GROUP);
         }
         while len >= SHORT_GROUP {
-            copy_batch::<TAKEN>(to, from);
-            state = group::<DROPPED, SHORT_LANE>(to, from, to, state);
+            copy_batch::<TAKEN>(to, from, 0);
+            state = group::<DROPPED, SHORT_LANE>(to, from, to, state, 0);
             (to, from, len) = advance(to, from, len, SHORT_GROUP);
         }
         while len >= LINE {
-            copy_line::<TAKEN>(to, from);
+            copy_line::<TAKEN>(to, from, 0);
             state = add_line(to, state);
             (to, from, len) = advance(to, from, len, LINE);
         }
@@ -222,7 +234,7 @@ unsafe fn copy_group(to: *mut u8, from: *const u8, len: usize) {
     fetch_ahead(from, len);
     for offset in (0..GROUP).step_by(BATCH) {
         // SAFETY: inside the group, for which both sides are valid by this function's contract.
-        unsafe { copy_batch::<TAKEN>(to.add(offset), from.add(offset)) };
+        unsafe { copy_batch::<TAKEN>(to.add(offset), from.add(offset), 0) };
     }
 }
 
@@ -243,11 +255,11 @@ unsafe fn crc(mut from: *const u8, mut len: usize, mut state: u32) -> u32 {
     unsafe {
         while len >= GROUP {
             fetch_ahead(from, len);
-            state = group::<DROPPED, LANE>(nowhere, from, from, state);
+            state = group::<DROPPED, LANE>(nowhere, from, from, state, 0);
             (_, from, len) = advance(nowhere, from, len, GROUP);
         }
         while len >= SHORT_GROUP {
-            state = group::<DROPPED, SHORT_LANE>(nowhere, from, from, state);
+            state = group::<DROPPED, SHORT_LANE>(nowhere, from, from, state, 0);
             (_, from, len) = advance(nowhere, from, len, SHORT_GROUP);
         }
         while len >= LINE {

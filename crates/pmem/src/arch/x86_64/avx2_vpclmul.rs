@@ -2,8 +2,8 @@
 //! the AVX-512 module; here it is in eight lanes of 128 bits.
 
 use super::super::{Kernel, Kernels};
-use super::avx2::{HALF, LINE, copy, load, put};
-use super::fetch::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch, is_fetched};
+use super::avx2::{HALF, LINE, copy, load, put, put_line};
+use super::fetch::{AHEAD, DROPPED, PAIRED, STORED, STREAMED, TAKEN, apart, fetch, is_fetched};
 use super::sse::{advance, fold_constants, pass_tail};
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -14,17 +14,23 @@ const BATCH: usize = 2 * LINE;
 pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Avx2Vpclmul,
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    stream: |to, from, len| unsafe { copy::<STREAMED>(to, from, len) },
+    stream: |to, from, len| unsafe { copy::<STREAMED>(to, from, len, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED>(to, from, len, state) },
+    stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED>(to, from, len, state, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    store: |to, from, len| unsafe { copy::<STORED>(to, from, len) },
+    stream_pair: |to, twin, from, len| unsafe { copy::<PAIRED>(to, from, len, apart(to, twin)) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    read: |to, from, len| unsafe { copy::<TAKEN>(to, from, len) },
+    stream_pair_with_crc: |to, twin, from, len, state| unsafe {
+        pass::<PAIRED>(to, from, len, state, apart(to, twin))
+    },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    read_with_crc: |to, from, len, state| unsafe { pass::<TAKEN>(to, from, len, state) },
+    store: |to, from, len| unsafe { copy::<STORED>(to, from, len, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    crc: |from, len, state| unsafe { pass::<DROPPED>(std::ptr::null_mut(), from, len, state) },
+    read: |to, from, len| unsafe { copy::<TAKEN>(to, from, len, 0) },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    read_with_crc: |to, from, len, state| unsafe { pass::<TAKEN>(to, from, len, state, 0) },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    crc: |from, len, state| unsafe { pass::<DROPPED>(std::ptr::null_mut(), from, len, state, 0) },
     // SAFETY: takes a reference, so any line will do; offered only where supported.
     crc_of_line: |line, state| unsafe { super::sse::crc_of_line(line, state) },
 };
@@ -36,13 +42,14 @@ pub(super) fn is_supported() -> bool {
 /// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
 ///
 /// # Safety
-/// As of the loops of `Kernels`.
+/// As of the loops of `Kernels`; what is paired goes to `apart` bytes behind `to` as well.
 #[target_feature(enable = "avx2,vpclmulqdq,pclmulqdq,sse4.2")]
 unsafe fn pass<const SINK: u8>(
     mut to: *mut u8,
     mut from: *const u8,
     mut len: usize,
     state: u32,
+    apart: usize,
 ) -> u32 {
     if len < HALF {
         // SAFETY: the caller keeps the contract of `Kernels`, which is also that of `pass_tail`.
@@ -54,13 +61,16 @@ unsafe fn pass<const SINK: u8>(
     // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     unsafe {
         if len >= BATCH {
-            sum = pass_batches::<SINK>(to, from, len, start);
+            sum = pass_batches::<SINK>(to, from, len, start, apart);
             start = _mm256_setzero_si256();
             (to, from, len) = advance(to, from, len, len - len % BATCH);
         }
         while len >= HALF {
             let half = load!(from, 0);
             put!(SINK, to, 0, half);
+            if SINK == PAIRED {
+                put!(STREAMED, to.wrapping_add(apart), 0, half);
+            }
             sum = fold(sum, fold_by::<HALF>(), _mm256_xor_si256(half, start));
             start = _mm256_setzero_si256();
             (to, from, len) = advance(to, from, len, HALF);
@@ -72,7 +82,7 @@ unsafe fn pass<const SINK: u8>(
 /// The folded sum of as many whole batches as there are, at least one.
 ///
 /// # Safety
-/// As of the loops of `Kernels`.
+/// As of [`pass`].
 #[inline]
 #[target_feature(enable = "avx2,vpclmulqdq")]
 unsafe fn pass_batches<const SINK: u8>(
@@ -80,6 +90,7 @@ unsafe fn pass_batches<const SINK: u8>(
     mut from: *const u8,
     mut len: usize,
     start: __m256i,
+    apart: usize,
 ) -> __m256i {
     macro_rules! pass_batch {
         () => {{
@@ -92,10 +103,8 @@ unsafe fn pass_batches<const SINK: u8>(
                 load!(from, 2 * HALF),
                 load!(from, 3 * HALF),
             ];
-            put!(SINK, to, 0, halves[0]);
-            put!(SINK, to, HALF, halves[1]);
-            put!(SINK, to, 2 * HALF, halves[2]);
-            put!(SINK, to, 3 * HALF, halves[3]);
+            put_line!(SINK, to, apart, 0, halves[0], halves[1]);
+            put_line!(SINK, to, apart, LINE, halves[2], halves[3]);
             (to, from, len) = advance(to, from, len, BATCH);
             halves
         }};

@@ -5,7 +5,7 @@
 //! forward by a fixed distance: both its halves are multiplied by a power of x.
 
 use super::super::{Kernel, Kernels};
-use super::fetch::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch, is_fetched};
+use super::fetch::{AHEAD, DROPPED, PAIRED, STORED, STREAMED, TAKEN, apart, fetch, is_fetched};
 use super::sse::{advance, fold_constants};
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -19,23 +19,33 @@ pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Avx512,
     stream: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-        unsafe { pass::<STREAMED, false>(to, from, len, 0) };
+        unsafe { pass::<STREAMED, false>(to, from, len, 0, 0) };
     },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED, true>(to, from, len, state) },
+    stream_with_crc: |to, from, len, state| unsafe {
+        pass::<STREAMED, true>(to, from, len, state, 0)
+    },
+    stream_pair: |to, twin, from, len| {
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+        unsafe { pass::<PAIRED, false>(to, from, len, 0, apart(to, twin)) };
+    },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    stream_pair_with_crc: |to, twin, from, len, state| unsafe {
+        pass::<PAIRED, true>(to, from, len, state, apart(to, twin))
+    },
     store: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-        unsafe { pass::<STORED, false>(to, from, len, 0) };
+        unsafe { pass::<STORED, false>(to, from, len, 0, 0) };
     },
     read: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-        unsafe { pass::<TAKEN, false>(to, from, len, 0) };
+        unsafe { pass::<TAKEN, false>(to, from, len, 0, 0) };
     },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    read_with_crc: |to, from, len, state| unsafe { pass::<TAKEN, true>(to, from, len, state) },
+    read_with_crc: |to, from, len, state| unsafe { pass::<TAKEN, true>(to, from, len, state, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     crc: |from, len, state| unsafe {
-        pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
+        pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state, 0)
     },
     // SAFETY: takes a reference, so any line will do; offered only where supported.
     crc_of_line: |line, state| unsafe { super::sse::crc_of_line(line, state) },
@@ -58,13 +68,17 @@ macro_rules! load {
 }
 
 macro_rules! put {
-    ($sink:expr, $to:expr, $line:expr, $value:expr) => {
+    ($sink:expr, $to:expr, $apart:expr, $line:expr, $value:expr) => {
         if $sink == STORED || $sink == TAKEN {
             asm!("vmovdqu64 [{} + {}], {}", in(reg) $to, const $line * LINE, in(zmm_reg) $value,
                 options(nostack, preserves_flags));
-        } else if $sink == STREAMED {
+        } else if $sink == STREAMED || $sink == PAIRED {
             asm!("vmovntdq [{} + {}], {}", in(reg) $to, const $line * LINE, in(zmm_reg) $value,
                 options(nostack, preserves_flags));
+            if $sink == PAIRED {
+                asm!("vmovntdq [{} + {}], {}", in(reg) $to.wrapping_add($apart),
+                    const $line * LINE, in(zmm_reg) $value, options(nostack, preserves_flags));
+            }
         }
     };
 }
@@ -80,13 +94,14 @@ struct Progress {
 /// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
 ///
 /// # Safety
-/// As of the loops of `Kernels`.
+/// As of the loops of `Kernels`; what is paired goes to `apart` bytes behind `to` as well.
 #[target_feature(enable = "avx512f,avx512vl,vpclmulqdq,pclmulqdq,sse4.2")]
 unsafe fn pass<const SINK: u8, const CRC: bool>(
     to: *mut u8,
     from: *const u8,
     len: usize,
     state: u32,
+    apart: usize,
 ) -> u32 {
     if len < LINE {
         // SAFETY: the caller keeps the contract of `Kernels`, which is also that of `pass_tail`.
@@ -102,17 +117,17 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
             mut len,
             mut sum,
         } = if len >= BATCH * LINE {
-            pass_batches::<SINK, CRC>(to, from, len, start)
+            pass_batches::<SINK, CRC>(to, from, len, start, apart)
         } else {
             let line = load!(from, 0);
-            put!(SINK, to, 0, line);
+            put!(SINK, to, apart, 0, line);
             let sum = _mm512_xor_si512(line, start);
             let (to, from, len) = advance(to, from, len, LINE);
             Progress { to, from, len, sum }
         };
         while len >= LINE {
             let line = load!(from, 0);
-            put!(SINK, to, 0, line);
+            put!(SINK, to, apart, 0, line);
             if CRC {
                 sum = fold(sum, fold_by::<LINE>(), line);
             }
@@ -126,7 +141,7 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
 /// The same for as many whole batches as there are, at least one.
 ///
 /// # Safety
-/// As of the loops of `Kernels`.
+/// As of [`pass`].
 #[inline]
 #[target_feature(enable = "avx512f,vpclmulqdq")]
 unsafe fn pass_batches<const SINK: u8, const CRC: bool>(
@@ -134,6 +149,7 @@ unsafe fn pass_batches<const SINK: u8, const CRC: bool>(
     mut from: *const u8,
     mut len: usize,
     start: __m512i,
+    apart: usize,
 ) -> Progress {
     macro_rules! pass_batch {
         () => {{
@@ -146,10 +162,10 @@ unsafe fn pass_batches<const SINK: u8, const CRC: bool>(
                 load!(from, 2),
                 load!(from, 3),
             ];
-            put!(SINK, to, 0, lines[0]);
-            put!(SINK, to, 1, lines[1]);
-            put!(SINK, to, 2, lines[2]);
-            put!(SINK, to, 3, lines[3]);
+            put!(SINK, to, apart, 0, lines[0]);
+            put!(SINK, to, apart, 1, lines[1]);
+            put!(SINK, to, apart, 2, lines[2]);
+            put!(SINK, to, apart, 3, lines[3]);
             (to, from, len) = advance(to, from, len, BATCH * LINE);
             lines
         }};

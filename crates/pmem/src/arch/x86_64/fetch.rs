@@ -1,4 +1,4 @@
-//! Which lines are brought near before a loop loads them.
+//! What becomes of the bytes that a loop loads, and which lines are brought near before.
 
 use std::arch::asm;
 
@@ -12,6 +12,14 @@ pub(super) const STORED: u8 = 1;
 pub(super) const TAKEN: u8 = 2;
 /// Put into the region past the caches, in whole lines.
 pub(super) const STREAMED: u8 = 3;
+/// The same, each line at two places: the second is so many bytes behind the first, as [`apart`] says.
+pub(super) const PAIRED: u8 = 4;
+
+/// How many bytes `twin` lies behind `to`, modulo the address space.
+#[inline]
+pub(super) fn apart(to: *mut u8, twin: *mut u8) -> usize {
+    twin.expose_provenance().wrapping_sub(to.addr())
+}
 
 /// How far ahead of the loads the region's lines are brought into the second-level cache. The
 /// processor's own prefetcher knows no more of a block at a random place than the loads have told

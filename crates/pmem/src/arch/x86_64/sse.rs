@@ -2,7 +2,7 @@
 //! explained in the AVX-512 module.
 
 use super::super::{Kernel, Kernels};
-use super::fetch::{DROPPED, STORED, STREAMED, TAKEN};
+use super::fetch::{DROPPED, PAIRED, STORED, STREAMED, TAKEN, apart};
 use crate::polynomial::power_of_x;
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -13,23 +13,33 @@ pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Sse,
     stream: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-        unsafe { pass::<STREAMED, false>(to, from, len, 0) };
+        unsafe { pass::<STREAMED, false>(to, from, len, 0, 0) };
     },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED, true>(to, from, len, state) },
+    stream_with_crc: |to, from, len, state| unsafe {
+        pass::<STREAMED, true>(to, from, len, state, 0)
+    },
+    stream_pair: |to, twin, from, len| {
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+        unsafe { pass::<PAIRED, false>(to, from, len, 0, apart(to, twin)) };
+    },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    stream_pair_with_crc: |to, twin, from, len, state| unsafe {
+        pass::<PAIRED, true>(to, from, len, state, apart(to, twin))
+    },
     store: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-        unsafe { pass::<STORED, false>(to, from, len, 0) };
+        unsafe { pass::<STORED, false>(to, from, len, 0, 0) };
     },
     read: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-        unsafe { pass::<STORED, false>(to, from, len, 0) };
+        unsafe { pass::<STORED, false>(to, from, len, 0, 0) };
     },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
-    read_with_crc: |to, from, len, state| unsafe { pass::<STORED, true>(to, from, len, state) },
+    read_with_crc: |to, from, len, state| unsafe { pass::<STORED, true>(to, from, len, state, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     crc: |from, len, state| unsafe {
-        pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
+        pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state, 0)
     },
     // SAFETY: takes a reference, so any line will do; offered only where supported.
     crc_of_line: |line, state| unsafe { crc_of_line(line, state) },
@@ -61,7 +71,7 @@ macro_rules! put {
         if $sink == STORED {
             asm!("movdqu [{} + {}], {}", in(reg) $to, const $lane * 16, in(xmm_reg) $value,
                 options(nostack, preserves_flags));
-        } else if $sink == STREAMED {
+        } else if $sink == STREAMED || $sink == PAIRED {
             asm!("movntdq [{} + {}], {}", in(reg) $to, const $lane * 16, in(xmm_reg) $value,
                 options(nostack, preserves_flags));
         }
@@ -71,13 +81,14 @@ macro_rules! put {
 /// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
 ///
 /// # Safety
-/// As of the loops of `Kernels`.
+/// As of the loops of `Kernels`; what is paired goes to `apart` bytes behind `to` as well.
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 unsafe fn pass<const SINK: u8, const CRC: bool>(
     mut to: *mut u8,
     mut from: *const u8,
     mut len: usize,
     mut state: u32,
+    apart: usize,
 ) -> u32 {
     if len >= LINE {
         let constants = fold_by::<LINE>();
@@ -100,6 +111,13 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
                 put!(SINK, to, 1, lanes[1]);
                 put!(SINK, to, 2, lanes[2]);
                 put!(SINK, to, 3, lanes[3]);
+                if SINK == PAIRED {
+                    let twin = to.wrapping_add(apart);
+                    put!(STREAMED, twin, 0, lanes[0]);
+                    put!(STREAMED, twin, 1, lanes[1]);
+                    put!(STREAMED, twin, 2, lanes[2]);
+                    put!(STREAMED, twin, 3, lanes[3]);
+                }
             }
             if CRC {
                 for (sum, lane) in sums.iter_mut().zip(lanes) {
@@ -134,7 +152,7 @@ pub(super) unsafe fn pass_tail<const SINK: u8, const CRC: bool>(
     mut state: u32,
 ) -> u32 {
     // Streams are whole lines.
-    debug_assert!(SINK != STREAMED || len == 0);
+    debug_assert!((SINK != STREAMED && SINK != PAIRED) || len == 0);
     macro_rules! word {
         ($type:ty, $load:literal, $store:literal, $class:ident, $crc:expr) => {{
             let value: $type;

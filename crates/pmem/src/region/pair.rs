@@ -1,0 +1,63 @@
+//! Streams of the same bytes to two regions at once.
+
+#![allow(
+    unsafe_code,
+    reason = "a region is raw memory; every access is checked against its length here"
+)]
+
+use super::Region;
+use crate::arch;
+
+impl Region {
+    /// Streams `bytes` to `offset` here and to `copy_offset` in `copy`, line by line, which memory takes in
+    /// less time than one stream after the other. `copy` may be this region, where the places do not
+    /// overlap. For each of the two it is a [`Region::stream`]: counted there, and durable after this
+    /// thread's next fence there. Offsets and length, in bytes, are multiples of 64.
+    #[inline]
+    pub fn stream_pair(&self, offset: u64, copy: &Region, copy_offset: u64, bytes: &[u8]) {
+        let address = self.stream_address(offset, bytes.len());
+        let copy_address = copy.stream_address(copy_offset, bytes.len());
+        if self.is_shadow_beside(copy) {
+            self.stream(offset, bytes);
+            copy.stream(copy_offset, bytes);
+            return;
+        }
+        let stream = arch::kernels().stream_pair;
+        // SAFETY: all three are valid for the length, which is in whole lines.
+        unsafe { stream(address, copy_address, bytes.as_ptr(), bytes.len()) };
+        self.note_stream(bytes.len());
+        copy.note_stream(bytes.len());
+    }
+
+    /// As [`Region::stream_pair`]; returns the CRC-32C of the block, computed once, on the way past.
+    #[inline]
+    pub fn stream_crc32c_pair(
+        &self,
+        offset: u64,
+        copy: &Region,
+        copy_offset: u64,
+        block: &[u8],
+    ) -> u32 {
+        let address = self.stream_address(offset, block.len());
+        let copy_address = copy.stream_address(copy_offset, block.len());
+        if self.is_shadow_beside(copy) {
+            let crc = self.stream_crc32c(offset, block);
+            copy.stream(copy_offset, block);
+            return crc;
+        }
+        let stream = arch::kernels().stream_pair_with_crc;
+        // SAFETY: all three are valid for the length, which is in whole lines.
+        let state = unsafe { stream(address, copy_address, block.as_ptr(), block.len(), !0) };
+        self.note_stream(block.len());
+        copy.note_stream(block.len());
+        !state
+    }
+
+    /// Whether one of the two is a model, so that they are told of one stream after the other: no mapped
+    /// memory cares.
+    #[inline]
+    fn is_shadow_beside(&self, copy: &Region) -> bool {
+        (self.is_special && self.shadow_state().is_some())
+            || (copy.is_special && copy.shadow_state().is_some())
+    }
+}
