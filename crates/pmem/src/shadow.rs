@@ -20,10 +20,16 @@
 //!
 //! A page may go bad ([`Shadow::lose_page`]). The next access to it by a region does what the handler of
 //! SIGBUS does for a real one, in the same steps, between which other threads may look.
+//!
+//! The medium may do wrong below good fences as well ([`Shadow::inject`]), and that stays hidden until what
+//! caches hold is evicted ([`Shadow::evict`]).
 
 mod crash_state;
+mod fault;
+mod injection;
 mod lost;
 mod lost_pages;
+mod medium;
 mod model;
 mod pending;
 #[cfg(test)]
@@ -31,6 +37,7 @@ mod tests;
 mod unit;
 
 pub use crash_state::{CrashState, Distribution};
+pub use fault::{Fault, InjectedFault};
 
 use crate::arch;
 use lost_pages::LostPages;

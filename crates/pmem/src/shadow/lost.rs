@@ -1,6 +1,6 @@
 //! Pages of a model that the medium lost.
 
-use super::{PAGE_BYTES, PAGE_WORDS, Shadow, lock, to_index};
+use super::{FenceFailure, PAGE_BYTES, PAGE_WORDS, Shadow, lock, to_index};
 use crate::media_errors::MediaErrors;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +14,18 @@ impl Shadow {
         assert!(page < self.view.len(), "a page of the region is lost");
         lock(&self.lost.pages).insert(page, false);
         self.lost.is_any.store(true, Ordering::Release);
+    }
+
+    /// The medium is gone: all its pages are lost, and each fence fails from now on.
+    pub fn kill(&self) {
+        {
+            let mut pages = lock(&self.lost.pages);
+            for page in 0..self.view.len() {
+                pages.entry(page).or_insert(false);
+            }
+        }
+        self.lost.is_any.store(true, Ordering::Release);
+        self.set_fence_failure(FenceFailure::From(0));
     }
 
     /// Offsets of the pages that the medium lost, ascending.

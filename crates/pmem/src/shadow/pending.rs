@@ -1,6 +1,7 @@
 //! The stores between the view and the durable image, unit by unit.
 
-use super::unit::{Store, Unit, unit_slice};
+use super::medium::Medium;
+use super::unit::{Store, Unit};
 use super::{CrashState, PAGE_BYTES, ShadowModel, WORD_BYTES};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,7 +9,7 @@ use std::ops::Range;
 /// The durable image and what is pending over it.
 pub(super) struct Pending {
     model: ShadowModel,
-    durable: Vec<u8>,
+    pub medium: Medium,
     units: BTreeMap<u32, Unit>,
     /// (thread, unit): what the next fence of the thread has to look at.
     to_fence: Vec<(u32, u32)>,
@@ -21,7 +22,7 @@ impl Pending {
     pub fn new(durable: Vec<u8>, model: ShadowModel) -> Pending {
         Pending {
             model,
-            durable,
+            medium: Medium::new(durable, model),
             units: BTreeMap::new(),
             to_fence: Vec::new(),
             sequence: 0,
@@ -112,18 +113,23 @@ impl Pending {
                         self.units.insert(index, unit);
                         continue;
                     }
-                    let bytes = unit_slice(&mut self.durable, index, self.model);
-                    unit.settle(bytes, |_, _| true);
+                    self.medium.settle(index, &mut unit, |_, _| true);
                 }
                 self.to_fence.clear();
             }
         }
+        self.medium.end_fence();
+    }
+
+    /// Whether stores to the unit of the byte are pending.
+    pub fn is_pending(&self, at: usize) -> bool {
+        let index = u32::try_from(at / self.model.unit_bytes());
+        index.is_ok_and(|index| self.units.contains_key(&index))
     }
 
     fn fence_lines(&mut self, thread: u32) {
         let Pending {
-            model,
-            durable,
+            medium,
             units,
             to_fence,
             ..
@@ -133,7 +139,7 @@ impl Pending {
                 return true;
             }
             if let Some(unit) = units.get_mut(&index) {
-                unit.settle(unit_slice(durable, index, *model), |unit, store| {
+                medium.settle(index, unit, |unit, store| {
                     if store.streamed {
                         store.thread == thread
                     } else {
@@ -169,7 +175,7 @@ impl Pending {
     pub fn crash_state_into(&self, state: &mut CrashState) {
         state.refill(
             self.model,
-            &self.durable,
+            &self.medium.bytes,
             self.units.iter().map(|(index, unit)| (*index, unit)),
         );
     }

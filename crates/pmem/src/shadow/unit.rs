@@ -50,12 +50,18 @@ impl Unit {
         own.map_or(0, |capture| capture.1)
     }
 
-    /// Makes the stores that `is_durable` picks durable and forgets what they replace.
-    pub fn settle(&mut self, unit_bytes: &mut [u8], is_durable: impl Fn(&Unit, &Store) -> bool) {
+    /// Makes the stores that `is_durable` picks durable and forgets what they replace; whether there are any.
+    pub fn settle(
+        &mut self,
+        unit_bytes: &mut [u8],
+        is_durable: impl Fn(&Unit, &Store) -> bool,
+    ) -> bool {
+        let mut is_any = false;
         for index in 0..self.stores.len() {
             if !is_durable(self, &self.stores[index]) {
                 continue;
             }
+            is_any = true;
             let mask = self.stores[index].live;
             self.apply(&self.stores[index], mask, unit_bytes);
             for earlier in &mut self.stores[..=index] {
@@ -63,6 +69,7 @@ impl Unit {
             }
         }
         self.stores.retain(|store| store.live != 0);
+        is_any
     }
 }
 
