@@ -12,6 +12,8 @@
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 #[cfg(test)]
+mod attributes_tests;
+#[cfg(test)]
 mod bad_backing_tests;
 mod block_map;
 mod buffer;

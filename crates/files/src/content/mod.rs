@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::facts::FileFacts;
+use crate::facts::{FileFacts, SyncKind};
 use crate::ranges::Ranges;
 use crate::shared::Shared;
 use crate::target::Target;
@@ -91,7 +91,7 @@ pub(crate) enum Suspender {
 #[derive(Debug, Default)]
 struct Unsynced {
     ranges: Ranges,
-    /// Perhaps anything of it: it was written before this process opened it.
+    /// Perhaps anything of it, its attributes too: it was changed before this process opened it, or by others.
     everything: bool,
     /// The file's size grew.
     size: bool,
@@ -102,6 +102,15 @@ struct Unsynced {
 impl Unsynced {
     fn is_empty(&self) -> bool {
         self.ranges.is_empty() && !self.everything && !self.size && !self.attributes
+    }
+
+    /// What the backing is asked for. What is perhaps anything is perhaps the attributes, which `fdatasync`
+    /// leaves out; no later sync would know of them.
+    fn sync_kind(&self, asked: SyncKind) -> SyncKind {
+        match self.everything {
+            true => SyncKind::All,
+            false => asked,
+        }
     }
 
     /// A sync failed: what it was to make durable is not.

@@ -56,6 +56,7 @@ impl Content {
             }
             // The pool is full or refuses writes: the backing may still do.
         }
+        let kind = state.unsynced.sync_kind(kind);
         let taken = std::mem::take(&mut state.unsynced);
         state.syncs_under_way += 1;
         drop(state);
@@ -89,8 +90,9 @@ impl Content {
 
     /// Makes the backing's file durable while the file is locked.
     pub(super) fn sync_backing_locked(&self, state: &mut State) -> io::Result<()> {
-        self.sync_descriptor(SyncKind::Data)?;
-        let attributes = state.unsynced.attributes;
+        let kind = state.unsynced.sync_kind(SyncKind::Data);
+        self.sync_descriptor(kind)?;
+        let attributes = state.unsynced.attributes && kind == SyncKind::Data;
         state.unsynced = super::Unsynced {
             attributes,
             ..super::Unsynced::default()
