@@ -73,6 +73,7 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
         6 | 7 => given_back(rng, model, open),
         8 | 9 => gathered(rng, model),
         10 => split(rng, model, open),
+        11 => opened_changed(rng, model, open),
         _ => one(rng, model, open).map(|step| vec![step]),
     };
     phrase.unwrap_or_default()
@@ -122,6 +123,29 @@ fn split(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step
         Step::Drain(file),
         Step::Truncate(file, rng.usize(..FILE_BYTES_MAX)),
         Step::Work,
+    ])
+}
+
+/// The same of a file whose mode is set before it is open: what makes it durable first promises nothing of the mode.
+fn opened_changed(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let path = pick_file(rng, model)?;
+    let file = model.names[&path];
+    if open.contains(&file) {
+        return None;
+    }
+    let mode = *rng.choice(&MODES)?;
+    let first = match rng.u8(..3) {
+        0 => Step::Sync(file, SyncKind::Data),
+        1 => Step::Append(file, content(rng), true),
+        _ => Step::Drain(file),
+    };
+    Some(vec![
+        Step::SyncBacking,
+        Step::SetMode(path.clone(), mode),
+        Step::Open(path),
+        first,
+        Step::Append(file, content(rng), false),
+        Step::Sync(file, SyncKind::All),
     ])
 }
 
