@@ -21,6 +21,8 @@ forebay_pmem::define_mutants! {
         FilesSizeLeftOut,
         /// What only the page cache has is not absorbed by a sync.
         FilesSyncNotAbsorbed,
+        /// A file that others may have changed is synced without its attributes.
+        FilesAttributesLeftOut,
         /// A file that left the pool is still in the table.
         FilesRowKept,
         /// A file that left the pool still has blocks there.

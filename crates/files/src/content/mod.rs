@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::facts::{FileFacts, SyncKind};
+use crate::mutants::{Mutant, mutated};
 use crate::ranges::Ranges;
 use crate::shared::Shared;
 use crate::target::Target;
@@ -107,7 +108,7 @@ impl Unsynced {
     /// What the backing is asked for. What is perhaps anything is perhaps the attributes, which `fdatasync`
     /// leaves out; no later sync would know of them.
     fn sync_kind(&self, asked: SyncKind) -> SyncKind {
-        match self.everything {
+        match self.everything && !mutated(Mutant::FilesAttributesLeftOut) {
             true => SyncKind::All,
             false => asked,
         }
