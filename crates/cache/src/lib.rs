@@ -74,6 +74,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
+#[doc(hidden)]
+pub use options::Redundancy;
 pub use options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 pub use recovery::RecoveryReport;
 pub use tallies::TallySums;

@@ -73,5 +73,17 @@ forebay_pmem::define_mutants! {
         LostTableForgotten,
         LostSlotServed,
         GoneEntriesNotSent,
+        OpenedWithoutMemberThatIsIn,
+        MemberOutTrusted,
+        TwoHistoriesJoined,
+        StaleMemberTrusted,
+        CopyNotStreamed,
+        RosterAfterAcknowledgement,
+        SharedWithUnprotected,
+        RecordOnOneMember,
+        TestedByFirstHalfOnly,
+        TestedHalfNotRestored,
+        RecordNotRestored,
+        DeltaOnOneHalf,
     }
 }

@@ -19,6 +19,19 @@ pub(crate) struct FormatOptions {
     pub(crate) volumes: u32,
     pub(crate) unit_bytes: u32,
     pub(crate) test: bool,
+    pub(crate) redundancy: Redundancy,
+}
+
+/// How many members hold what must not be lost.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Redundancy {
+    /// Each byte is on one member.
+    #[default]
+    None,
+    /// Dirty blocks and all metadata are on two.
+    Mirror,
 }
 
 impl Default for FormatOptions {
@@ -32,6 +45,7 @@ impl Default for FormatOptions {
             volumes: 64,
             unit_bytes: 4096,
             test: false,
+            redundancy: Redundancy::None,
         }
     }
 }
@@ -175,6 +189,10 @@ runtime_options! {
     /// Attaches backings whose marks say that they and this pool are not of the same moment; see
     /// [`Pool::attach_stale`](crate::Pool::attach_stale). Off by default.
     accept_stale: bool = false,
+    /// Opens a mirrored pool without members that are missing, for good: when one comes back it is not used. Off by
+    /// default: then such a pool is refused.
+    #[doc(hidden)]
+    without_missing: bool = false,
 }
 
 impl RuntimeOptions {
@@ -312,6 +330,13 @@ impl PoolOptions {
     #[must_use]
     pub fn test_pool(mut self, test: bool) -> PoolOptions {
         self.format.test = test;
+        self
+    }
+    /// Where copies are kept; nowhere by default. Not whole yet: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn redundancy(mut self, redundancy: Redundancy) -> PoolOptions {
+        self.format.redundancy = redundancy;
         self
     }
     /// All settings of the first opening at once.

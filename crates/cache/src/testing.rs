@@ -55,15 +55,13 @@ pub fn is_table_lost(volume: &crate::Volume) -> bool {
     volume.pipeline.media().table_lost()
 }
 
-/// Loads a byte of a member, as any thread that works on the pool might.
-///
-/// # Panics
-/// If the pool has no such member.
+/// Loads a byte of a member, as any thread that works on the pool might; zero of one that a mirror does without.
 pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
     let mut byte = [0];
     let media = pool.pipeline().media();
-    let member = media.members().nth(member).expect("a member of the pool");
-    member.read(offset, &mut byte);
+    if let Some(member) = media.members().nth(member) {
+        member.read(offset, &mut byte);
+    }
     byte[0]
 }
 

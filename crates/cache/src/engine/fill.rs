@@ -22,7 +22,7 @@ impl Engine {
             self.wakeup.notify_work();
             return Ok(None);
         };
-        let crc = self.media().stream_slot(slot, bytes);
+        let crc = self.media().stream_clean_slot(slot, bytes);
         if !mutated(Mutant::FillWithoutFence) {
             // Orders the block before its entry: another thread's delta will stand on it, and that
             // thread's fence does not cover these stores.

@@ -147,7 +147,11 @@ impl Engine {
                 _ => return Ok(Some(Outcome::Stale)),
             },
             Action::Append { at, bytes } => match old {
-                Some(now) if now.is_partial() && self.table.valid_bytes(now) == Some(*at) => {
+                Some(now)
+                    if now.is_partial()
+                        && self.table.is_protected(now)
+                        && self.table.valid_bytes(now) == Some(*at) =>
+                {
                     let slot = now.slot().expect("partial blocks have slots");
                     let crc = self.media().crc_append(now.crc(), bytes);
                     Entry::data(change.key, slot, crc).as_partial()

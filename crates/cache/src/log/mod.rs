@@ -100,8 +100,10 @@ impl Log {
     pub(crate) fn store_commit_word(&self, media: &Media, lane: u32, end: u64) {
         let word = self.salt.commit_word(lane, end);
         let offset = media.geometry.commit_word(lane);
-        media.main().store_u64(offset, word);
-        media.main().flush(offset, 8);
+        media.on_metadata(|region| {
+            region.store_u64(offset, word);
+            region.flush(offset, 8);
+        });
     }
 
     /// Whether the log is used beyond its share, or all lanes but one are full, nearly.

@@ -1,22 +1,24 @@
 //! Reading one record back from the medium.
 
+use forebay_pmem::Region;
+
 use super::record::{is_whole, lines_of, tagged_position};
-use crate::media::Media;
+use crate::media::geometry::Geometry;
 use crate::media::layout::LINE_BYTES;
 use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 
-/// Reads what may be a record at `offset`; returns its position if it is whole.
+/// Reads what may be a record at `offset` of a lane, from one member; returns its position if it is whole.
 pub(crate) fn read_record(
-    media: &Media,
+    region: &Region,
+    geometry: &Geometry,
     salt: Salt,
     lane: u32,
     offset: u64,
     raw: &mut Vec<u8>,
 ) -> Option<u64> {
-    let region = media.main();
-    let lane_bytes = media.geometry.lane_bytes;
-    let base = media.geometry.lane_offset(lane);
+    let lane_bytes = geometry.lane_bytes;
+    let base = geometry.lane_offset(lane);
     let tag = region.load_u64(base + offset);
     if tag == 0 {
         return None;

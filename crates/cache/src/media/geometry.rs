@@ -7,9 +7,10 @@
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
 use crate::media::layout::{
-    ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, SUPERBLOCK_BYTES, Superblock, VOLUME_BYTES,
+    ENTRY_BYTES, FLAG_MIRROR, INCARNATION_BYTES, LINE_BYTES, SUPERBLOCK_BYTES, Superblock,
+    VOLUME_BYTES,
 };
-use crate::options::FormatOptions;
+use crate::options::{FormatOptions, Redundancy};
 
 /// The smallest and largest block.
 pub(crate) const BLOCK_BYTES_MIN: u32 = 128;
@@ -33,6 +34,8 @@ pub(crate) struct Geometry {
     pub block_bytes: u32,
     pub unit_bytes: u32,
     pub members: u32,
+    /// Both members have everything, but for clean blocks.
+    pub is_mirrored: bool,
     pub member_bytes: u64,
     pub volumes: u32,
     pub lanes: u32,
@@ -62,6 +65,7 @@ impl Geometry {
         block_bytes: 0,
         unit_bytes: 0,
         members: 0,
+        is_mirrored: false,
         member_bytes: 0,
         volumes: 0,
         lanes: 0,
@@ -83,6 +87,14 @@ impl Geometry {
     ) -> Result<Geometry> {
         check_units(options.block_bytes, options.unit_bytes)?;
         check_counts(members, options.lanes.unwrap_or(1), options.volumes)?;
+        let is_mirrored = options.redundancy == Redundancy::Mirror;
+        check_mirror(is_mirrored, members)?;
+        if is_mirrored && !options.checksums {
+            return Err(ErrorKind::Options(
+                "a mirror without checksums could not tell which half of a block is right".into(),
+            )
+            .into());
+        }
         let block = u64::from(options.block_bytes);
         let pool_bytes = member_bytes.saturating_mul(u64::from(members));
         let log = (pool_bytes / LOG_SHARE).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
@@ -96,10 +108,8 @@ impl Geometry {
             lane_bytes
         };
         // The most slots with which everything fits.
-        let with = |slots| {
-            let total = slots * u64::from(members);
-            Geometry::place(options, members, member_bytes, lanes, lane_bytes, total)
-        };
+        let with =
+            |slots| Geometry::place(options, members, member_bytes, lanes, lane_bytes, slots);
         let fits = |slots| with(slots).slot_area.saturating_add(slots * block) <= member_bytes;
         let (mut slots, mut too_many) = (0, SLOTS_MAX / u64::from(members) + 1);
         while slots + 1 < too_many {
@@ -127,20 +137,23 @@ impl Geometry {
         member_bytes: u64,
         lanes: u64,
         lane_bytes: u64,
-        slots: u64,
+        slots_per_member: u64,
     ) -> Geometry {
+        let is_mirrored = options.redundancy == Redundancy::Mirror;
+        let slots = slots_per_member * u64::from(if is_mirrored { 1 } else { members });
         // A few more entries than slots: zero entries have no slot, shared slots have several.
         let entries = (slots + slots / 8 + 4).next_multiple_of(LINE_BYTES / ENTRY_BYTES);
         Geometry {
             block_bytes: options.block_bytes,
             unit_bytes: options.unit_bytes,
             members,
+            is_mirrored,
             member_bytes,
             volumes: options.volumes,
             lanes: lanes as u32,
             lane_bytes,
             entries: entries as u32,
-            slots_per_member: (slots / u64::from(members)) as u32,
+            slots_per_member: slots_per_member as u32,
             ..Geometry::UNPLACED
         }
         .laid_out()
@@ -152,6 +165,7 @@ impl Geometry {
             block_bytes: superblock.block_bytes,
             unit_bytes: superblock.unit_bytes,
             members: superblock.members,
+            is_mirrored: superblock.flags & FLAG_MIRROR != 0,
             member_bytes: superblock.member_bytes,
             volumes: superblock.volumes,
             lanes: superblock.lanes,
@@ -201,6 +215,10 @@ impl Geometry {
                 lane_bytes,
                 volumes: self.volumes,
                 unit_bytes: self.unit_bytes,
+                redundancy: match self.is_mirrored {
+                    true => Redundancy::Mirror,
+                    false => Redundancy::None,
+                },
                 ..FormatOptions::default()
             };
             Geometry::plan(&options, self.members, member_bytes)
@@ -216,7 +234,8 @@ impl Geometry {
     fn laid_out(mut self) -> Geometry {
         let unit = u64::from(self.unit_bytes.max(1));
         let round = |offset: u64| offset.saturating_add(unit - 1) / unit * unit;
-        self.commit_words = unit.saturating_mul(5);
+        let head_units = if self.is_mirrored { 7 } else { 5 };
+        self.commit_words = unit.saturating_mul(head_units);
         let words = u64::from(self.lanes) * LINE_BYTES;
         self.volume_table = round(self.commit_words.saturating_add(words));
         let volumes = u64::from(self.volumes) * 2 * VOLUME_BYTES as u64;
@@ -234,6 +253,7 @@ impl Geometry {
     pub(crate) fn check(&self) -> Result<()> {
         check_units(self.block_bytes, self.unit_bytes)?;
         check_counts(self.members, self.lanes, self.volumes)?;
+        check_mirror(self.is_mirrored, self.members)?;
         if !self.lane_bytes.is_multiple_of(LINE_BYTES)
             || self.lane_bytes < 4 * LINE_BYTES
             || self.lane_bytes > 1 << 30
@@ -246,7 +266,7 @@ impl Geometry {
         if u64::from(self.lanes) * self.lane_bytes > u64::from(u32::MAX) {
             return impossible(format!("{} lanes of {} bytes", self.lanes, self.lane_bytes));
         }
-        let slots = u64::from(self.slots_per_member) * u64::from(self.members);
+        let slots = self.total_slots();
         if slots == 0
             || slots > SLOTS_MAX
             || u64::from(self.entries) < slots
@@ -273,7 +293,12 @@ impl Geometry {
         self.block_bytes.trailing_zeros()
     }
     pub(crate) fn slots(&self) -> u32 {
-        self.slots_per_member * self.members
+        self.total_slots() as u32
+    }
+    /// May be more than any pool has, of numbers that were read and not checked.
+    fn total_slots(&self) -> u64 {
+        let members = if self.is_mirrored { 1 } else { self.members };
+        u64::from(self.slots_per_member) * u64::from(members)
     }
     /// Offset of incarnation line 0 or 1.
     pub(crate) fn incarnation_line(&self, which: usize) -> u64 {
@@ -282,6 +307,11 @@ impl Geometry {
     /// Offset of checkpoint line 0 or 1.
     pub(crate) fn checkpoint_line(&self, which: usize) -> u64 {
         (3 + which as u64) * u64::from(self.unit_bytes)
+    }
+    /// Offset of roster line 0 or 1 of a mirrored pool.
+    pub(crate) fn roster_line(&self, which: usize) -> u64 {
+        debug_assert!(self.is_mirrored);
+        (5 + which as u64) * u64::from(self.unit_bytes)
     }
     pub(crate) fn volume_line(&self, volume_index: u32, which: u64) -> u64 {
         self.volume_table + (u64::from(volume_index) * 2 + which) * VOLUME_BYTES as u64
@@ -297,12 +327,15 @@ impl Geometry {
     pub(crate) fn commit_word(&self, lane: u32) -> u64 {
         self.commit_words + u64::from(lane) * LINE_BYTES
     }
-    /// Member and offset of a slot.
+    /// Member and offset of a slot. In a mirrored pool this is its first half; the other one is at the same
+    /// offset of the other member.
     #[inline]
     pub(crate) fn slot_place(&self, slot: u32) -> (usize, u64) {
         debug_assert!(slot < self.slots());
         let (member, row) = if self.members == 1 {
             (0, slot)
+        } else if self.is_mirrored {
+            (slot % self.members, slot)
         } else {
             (slot % self.members, slot / self.members)
         };
@@ -342,6 +375,14 @@ fn check_units(block_bytes: u32, unit_bytes: u32) -> Result<()> {
         || unit_bytes > 1 << 20
     {
         return impossible(format!("a metadata unit of {unit_bytes} bytes"));
+    }
+    Ok(())
+}
+
+/// The protocol is for any number; what is built is for two.
+fn check_mirror(is_mirrored: bool, members: u32) -> Result<()> {
+    if is_mirrored && members != 2 {
+        return impossible(format!("a mirror of {members} members; 2 are possible"));
     }
     Ok(())
 }

@@ -24,9 +24,29 @@ pub(crate) struct Incarnation {
     pub(crate) checkpoint: u64,
     /// The checkpoint line that the next incarnation may not overwrite.
     pub(crate) checkpoint_line: usize,
-    /// A checkpoint line of this incarnation is there. On members but the first it says that the pool was
-    /// served in this incarnation, see `start_incarnation`.
+    /// The pool was served in this incarnation, see `start_incarnation`: on members but the first a checkpoint line
+    /// of it says so, and in a mirrored pool one that is confirmed.
     pub(crate) is_confirmed: bool,
+    /// The older S of the two that are known.
+    previous_checkpoint: u64,
+    /// The salt of the incarnation to come, if its checkpoint line is there.
+    next_salt: Option<Salt>,
+}
+
+impl Incarnation {
+    /// Whether a member at this incarnation of a mirror has all that was acknowledged, if the one that is furthest is
+    /// at `first`: it is at the same, or ready for it, and nothing was served since. What was behind the fence before
+    /// `first` began, it has with the checkpoint line of `first`.
+    pub(crate) fn is_current(&self, first: &Incarnation) -> bool {
+        match self.number == first.number {
+            true => self.salt == first.salt && self.checkpoint >= first.previous_checkpoint,
+            false => {
+                self.number + 1 == first.number
+                    && !first.is_confirmed
+                    && self.next_salt == Some(first.salt)
+            }
+        }
+    }
 }
 
 impl IncarnationLine {
@@ -66,8 +86,17 @@ impl CheckpointLine {
             entries: sizes.entries,
             slots_per_member: sizes.slots_per_member,
             lane_lines: sizes.lane_lines,
-            reserved: [0; 16],
+            confirmed: 0,
+            reserved: [0; 12],
             crc: 0,
+        }
+    }
+
+    /// The same, known to be begun by every member.
+    pub(crate) fn confirmed(self) -> CheckpointLine {
+        CheckpointLine {
+            confirmed: 1,
+            ..self
         }
     }
 
@@ -121,14 +150,31 @@ pub(crate) fn read(
         ),
         (None, None) => return None,
     };
+    let is_own = |line: &CheckpointLine| line.incarnation == number && line.salt == salt;
     let own = checkpoints
         .iter()
         .zip(0..)
         .filter_map(|(checkpoint, which)| {
-            let own = checkpoint.filter(|line| line.incarnation == number && line.salt == salt)?;
-            Some((own.sequence, which))
+            // Of two with the same S the next incarnation's may replace the one that is not confirmed.
+            let own = checkpoint.filter(is_own)?;
+            Some((own.sequence, own.confirmed, which))
         })
-        .max();
+        .max()
+        .map(|(sequence, _, which)| (sequence, which));
+    let is_confirmed = match geometry.is_mirrored {
+        true => checkpoints
+            .iter()
+            .flatten()
+            .any(|line| is_own(line) && line.confirmed != 0),
+        false => own.is_some(),
+    };
+    let found = checkpoints.iter().flatten();
+    let next_salt = found
+        .clone()
+        .find(|line| line.incarnation == number + 1)
+        .map(|line| Salt(line.salt));
+    let previous = found.filter(|line| is_own(line)).map(|line| line.sequence);
+    let previous_checkpoint = previous.min().unwrap_or(0);
     // Damage may have taken both lines. S is not below where the incarnation began, and what is missing
     // from the log since then is found missing.
     let (checkpoint, checkpoint_line) = own.or_else(|| Some((start?, 0)))?;
@@ -138,7 +184,9 @@ pub(crate) fn read(
         sizes,
         checkpoint,
         checkpoint_line,
-        is_confirmed: own.is_some(),
+        is_confirmed,
+        previous_checkpoint,
+        next_salt,
     })
 }
 

@@ -27,6 +27,10 @@ pub(crate) const SUPERBLOCK_BYTES: usize = 256;
 pub(crate) const INCARNATION_BYTES: usize = 64;
 /// Bytes of one copy of a volume's description.
 pub(crate) const VOLUME_BYTES: usize = 512;
+/// Bytes of a roster line.
+pub(crate) const ROSTER_BYTES: usize = 256;
+/// Members that a roster has room for.
+pub(crate) const ROSTER_MEMBERS_MAX: usize = 16;
 /// The longest backing path that a volume's description holds.
 pub(crate) const VOLUME_PATH_BYTES: usize = 440;
 
@@ -110,7 +114,7 @@ media_struct!(
         version: u32,
         member: u32,
         members: u32,
-        /// Bit 0: strict two-fence commits. Bit 1: no data checksums. Bit 2: made for tests.
+        /// Bit 0: strict two-fence commits. Bit 1: no data checksums. Bit 2: made for tests. Bit 3: mirrored.
         flags: u32,
         pool_uuid: [u8; 16],
         member_uuid: [u8; 16],
@@ -132,8 +136,10 @@ pub(crate) const FLAG_STRICT: u32 = 1;
 pub(crate) const FLAG_NO_CHECKSUMS: u32 = 2;
 /// The pool was made for tests and may be broken on purpose.
 pub(crate) const FLAG_TEST: u32 = 4;
+/// `Superblock::flags`: dirty blocks and metadata are on both members, which a roster names.
+pub(crate) const FLAG_MIRROR: u32 = 8;
 /// All flags this version knows.
-pub(crate) const FLAGS_KNOWN: u32 = FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST;
+pub(crate) const FLAGS_KNOWN: u32 = FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST | FLAG_MIRROR;
 
 media_struct!(
     /// Two per member, used in turn; the valid one with the greater incarnation is current.
@@ -165,7 +171,24 @@ media_struct!(
         entries: u32,
         slots_per_member: u32,
         lane_lines: u32,
-        reserved: [u8; 16],
+        /// Of a mirrored pool: 1 once every member has begun the incarnation, and before anything is served in it.
+        confirmed: u32,
+        reserved: [u8; 12],
+        crc: u32,
+    }
+);
+media_struct!(
+    /// Two per member of a mirrored pool, used in turn; the valid one with the greater epoch counts.
+    RosterLine, ROSTER_BYTES, {
+        pool_uuid: [u8; 16],
+        epoch: u64,
+        members: u32,
+        reserved0: u32,
+        /// A byte a member: 1 in, 2 rebuilding, 3 out.
+        states: [u8; ROSTER_MEMBERS_MAX],
+        /// The first eight bytes of each member's uuid.
+        identities: [u8; 8 * ROSTER_MEMBERS_MAX],
+        reserved: [u8; 76],
         crc: u32,
     }
 );
@@ -212,6 +235,7 @@ mod tests {
             ("superblock", SUPERBLOCK_BYTES),
             ("incarnation line", INCARNATION_BYTES),
             ("checkpoint line", INCARNATION_BYTES),
+            ("roster line", ROSTER_BYTES),
             ("volume line", VOLUME_BYTES),
             ("entry", ENTRY_BYTES as usize),
             ("record header", RECORD_HEADER_BYTES),

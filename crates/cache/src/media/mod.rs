@@ -6,9 +6,13 @@
 
 pub(crate) mod entry;
 pub(crate) mod geometry;
+mod halves;
 pub(crate) mod incarnation;
 pub(crate) mod layout;
+mod membership;
+mod mirror;
 pub(crate) mod packed;
+mod roster;
 pub(crate) mod salt;
 pub(crate) mod superblock;
 pub(crate) mod volumes;
@@ -19,21 +23,25 @@ use std::sync::Arc;
 
 use forebay_pmem::{Counters, MediaKind, Region};
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::media::entry::{Entry, RawEntry};
 use crate::media::geometry::Geometry;
 use crate::media::layout::PARTIAL_TRAILER_BYTES;
+use crate::media::mirror::{Halves, Mirror};
 use crate::mutants::{Mutant, mutated};
 
 /// Bytes between two slots that are read along with them: a disk reads this many in less time than
 /// another request takes.
 const READ_ALONG_BYTES: u64 = 64 << 10;
 
+pub(crate) use mirror::MirrorStart;
+
 /// The members, mapped, with the plan of what lies where.
 pub(crate) struct Media {
     /// The member that holds the metadata: here, so that reaching it asks no list for its length.
     main: Arc<Region>,
     others: Box<[Region]>,
+    mirror: Option<Box<Mirror>>,
     pub(crate) geometry: Geometry,
     slots: u32,
     transaction_limit_bytes: u64,
@@ -42,13 +50,22 @@ pub(crate) struct Media {
 }
 
 impl Media {
-    pub(crate) fn new(members: Vec<Region>, geometry: Geometry, checksums: bool) -> Media {
-        assert_eq!(members.len(), geometry.members as usize);
+    /// All members, or those of a mirror that are in, the one that leads first.
+    pub(crate) fn new(
+        members: Vec<Region>,
+        mirror: Option<MirrorStart>,
+        geometry: Geometry,
+        checksums: bool,
+    ) -> Media {
+        assert!(members.len() == geometry.members as usize || mirror.is_some());
+        let has_mate = members.len() > 1;
+        let mirror = mirror.map(|start| Mirror::new(start, has_mate, geometry.slots()));
         let mut members = members.into_iter();
         let main = members.next().expect("a pool has a member");
         Media {
             main: Arc::new(main),
             others: members.collect(),
+            mirror: mirror.map(Box::new),
             slots: geometry.slots(),
             transaction_limit_bytes: geometry.transaction_limit_bytes(),
             geometry,
@@ -57,17 +74,49 @@ impl Media {
     }
     /// The same members under another plan.
     pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
+        let mirror = self.mirror.map(|mirror| mirror.laid_out(geometry.slots()));
         Media {
+            mirror: mirror.map(Box::new),
             slots: geometry.slots(),
             transaction_limit_bytes: geometry.transaction_limit_bytes(),
             geometry,
             ..self
         }
     }
-    /// The member that holds the metadata.
+    /// A member that holds the metadata.
     #[inline]
     pub(crate) fn main(&self) -> &Region {
-        &self.main
+        match &self.mirror {
+            Some(mirror) if !mirror.is_main_live() => &self.others[0],
+            _ => &self.main,
+        }
+    }
+    /// The other member that holds the metadata.
+    #[inline]
+    pub(crate) fn mate(&self) -> Option<&Region> {
+        let mirror = self.mirror.as_ref()?;
+        (mirror.is_main_live() && mirror.is_mate_live()).then(|| &self.others[0])
+    }
+    /// Those members.
+    pub(crate) fn metadata(&self) -> impl Iterator<Item = &Region> + Clone {
+        std::iter::once(self.main()).chain(self.mate())
+    }
+    /// Has `write` change each copy of the metadata; returns what it said of the first.
+    #[inline(always)]
+    pub(crate) fn on_metadata<T>(&self, mut write: impl FnMut(&Region) -> T) -> T {
+        let written = write(self.main());
+        if self.mirror.is_some()
+            && !mutated(Mutant::RecordOnOneMember)
+            && let Some(mate) = self.mate()
+        {
+            write(mate);
+        }
+        written
+    }
+    /// Whether two members hold the same.
+    #[inline]
+    pub(crate) fn is_mirrored(&self) -> bool {
+        self.mirror.is_some()
     }
     /// The first member, for a layer above that keeps it.
     pub(crate) fn shared_main(&self) -> Arc<Region> {
@@ -94,7 +143,10 @@ impl Media {
     pub(crate) fn fence(&self) -> Result<()> {
         // One sfence serves all members of the cache-line domains; a page member syncs its file.
         if self.others.is_empty() {
-            return Ok(self.main().fence()?);
+            return Ok(self.main.fence()?);
+        }
+        if let Some(mirror) = &self.mirror {
+            return mirror.fence(&self.geometry, self.regions());
         }
         for member in self.members() {
             member.fence()?;
@@ -123,8 +175,8 @@ impl Media {
     }
     /// Sends a slot that recovery found towards the medium.
     pub(crate) fn flush_found_slot(&self, slot: u32) {
-        let (region, base) = self.slot(slot);
-        self.flush_found(region, base, self.block_bytes());
+        let (halves, base) = self.slot_halves(slot);
+        halves.each(|region| self.flush_found(region, base, self.block_bytes()));
     }
     /// Says that what lies before the table will be read.
     pub(crate) fn read_head_ahead(&self) {
@@ -181,10 +233,85 @@ impl Media {
             offset,
         }
     }
+    /// Where it is read.
     #[inline(always)]
     fn slot(&self, slot: u32) -> (&Region, u64) {
         let (member, offset) = self.geometry.slot_place(slot);
-        (self.member(member), offset)
+        match &self.mirror {
+            Some(mirror) => (mirror.halves_of(slot, member, self.regions()).one, offset),
+            None => (self.member(member), offset),
+        }
+    }
+    /// Every place that holds its block.
+    #[inline(always)]
+    fn slot_halves(&self, slot: u32) -> (Halves<'_>, u64) {
+        let (member, offset) = self.geometry.slot_place(slot);
+        let halves = match &self.mirror {
+            Some(mirror) => mirror.halves_of(slot, member, self.regions()),
+            None => Halves::one(self.member(member)),
+        };
+        (halves, offset)
+    }
+    /// Every place that a block in this private slot goes to.
+    #[inline(always)]
+    fn slot_to_fill(&self, slot: u32, is_dirty: bool) -> (Halves<'_>, u64) {
+        let (member, offset) = self.geometry.slot_place(slot);
+        let halves = match &self.mirror {
+            Some(mirror) => mirror.halves_to_fill(slot, member, self.regions(), is_dirty),
+            None => Halves::one(self.member(member)),
+        };
+        (halves, offset)
+    }
+    fn regions(&self) -> (&Region, Option<&Region>) {
+        (&self.main, self.others.first())
+    }
+    /// Whether the slot's block is wherever a dirty one must be: otherwise it is neither changed in place nor
+    /// shared.
+    #[inline]
+    pub(crate) fn is_protected(&self, slot: u32) -> bool {
+        let Some(mirror) = &self.mirror else {
+            return true;
+        };
+        let (member, _) = self.geometry.slot_place(slot);
+        mirror.is_protected(slot, member, !self.others.is_empty())
+            || mutated(Mutant::SharedWithUnprotected)
+    }
+    /// Whether the first half of the slot is on a member that is not there: only that one need have a block that the
+    /// backing has, too.
+    pub(crate) fn is_on_missing(&self, slot: Option<u32>) -> bool {
+        let (Some(mirror), Some(slot)) = (&self.mirror, slot) else {
+            return false;
+        };
+        let (member, _) = self.geometry.slot_place(slot);
+        self.others.is_empty() && !mirror.begins_on_main(member)
+    }
+    /// The numbers of the members of a mirror that are in.
+    pub(crate) fn members_in(&self) -> Vec<u32> {
+        self.mirror.as_ref().map_or_else(
+            || (0..self.geometry.members).collect(),
+            |mirror| mirror.members_in(),
+        )
+    }
+    /// Takes a member of a mirror out.
+    ///
+    /// # Errors
+    /// It is none, or the last one; a fence fails.
+    pub(crate) fn take_out(&self, number: u32) -> Result<()> {
+        match &self.mirror {
+            Some(mirror) if number < self.geometry.members => {
+                mirror.take_out_number(&self.geometry, self.regions(), number)
+            }
+            _ => Err(ErrorKind::Options(format!(
+                "member {number} cannot be taken out: the pool is no mirror, or has none of that number"
+            ))
+            .into()),
+        }
+    }
+    /// Notes of a slot that recovery found a block in that the backing lacks: both halves hold it.
+    pub(crate) fn found_copied(&self, slot: u32) {
+        if let Some(mirror) = &self.mirror {
+            mirror.set_copied(slot, !self.others.is_empty());
+        }
     }
     #[inline(always)]
     fn member(&self, number: usize) -> &Region {
@@ -193,31 +320,58 @@ impl Media {
             Some(other) => &self.others[other],
         }
     }
-    /// Streams a whole block into a private slot; returns its CRC32C. Durable after a fence.
+    /// Streams a whole block that the backing lacks into a private slot; returns its CRC32C. Durable after a fence.
     #[inline(always)]
     pub(crate) fn stream_slot(&self, slot: u32, block: &[u8]) -> u32 {
+        self.fill_slot(slot, block, true)
+    }
+    /// Streams a whole block that the backing has, too.
+    #[inline(always)]
+    pub(crate) fn stream_clean_slot(&self, slot: u32, block: &[u8]) -> u32 {
+        self.fill_slot(slot, block, false)
+    }
+    #[inline(always)]
+    fn fill_slot(&self, slot: u32, block: &[u8], is_dirty: bool) -> u32 {
         debug_assert_eq!(block.len(), self.geometry.block_bytes as usize);
-        let (region, offset) = self.slot(slot);
+        let (halves, offset) = self.slot_to_fill(slot, is_dirty);
+        if let Some(other) = halves.other {
+            // A pool without checksums is no mirror.
+            return halves.one.stream_crc32c_pair(offset, other, offset, block);
+        }
         if self.checksums {
-            region.stream_crc32c(offset, block)
+            halves.one.stream_crc32c(offset, block)
         } else {
-            region.stream(offset, block);
+            halves.one.stream(offset, block);
             0
         }
     }
-    /// Streams whole lines into part of a slot.
+    /// Says that a private slot is about to be filled by parts, with what the backing lacks.
+    #[inline]
+    pub(crate) fn begin_slot(&self, slot: u32) {
+        if self.mirror.is_some() {
+            self.slot_to_fill(slot, true);
+        }
+    }
+    /// Streams whole lines into part of a slot that was begun, or whose block is wherever it must be.
     pub(crate) fn stream_slot_lines(&self, slot: u32, offset: usize, lines: &[u8]) {
-        let (region, base) = self.slot(slot);
-        region.stream(base + offset as u64, lines);
+        let (halves, base) = self.slot_halves(slot);
+        let at = base + offset as u64;
+        match halves.other {
+            Some(other) => halves.one.stream_pair(at, other, at, lines),
+            None => halves.one.stream(at, lines),
+        }
     }
     /// Cached stores into a slot; durable after flush and fence.
     pub(crate) fn store_slot(&self, slot: u32, offset: usize, bytes: &[u8]) {
-        let (region, base) = self.slot(slot);
-        region.store(base + offset as u64, bytes);
+        let (halves, base) = self.slot_halves(slot);
+        if mutated(Mutant::DeltaOnOneHalf) {
+            return halves.one.store(base + offset as u64, bytes);
+        }
+        halves.each(|region| region.store(base + offset as u64, bytes));
     }
     pub(crate) fn flush_slot(&self, slot: u32, offset: usize, len: usize) {
-        let (region, base) = self.slot(slot);
-        region.flush(base + offset as u64, len);
+        let (halves, base) = self.slot_halves(slot);
+        halves.each(|region| region.flush(base + offset as u64, len));
     }
     /// Copies the start of a slot out without looking at it.
     #[inline]
@@ -229,15 +383,6 @@ impl Media {
     #[inline]
     pub(crate) fn read_slot_crc(&self, slot: u32, out: &mut [u8]) -> u32 {
         self.slot_at(slot).read_crc(out)
-    }
-    /// CRC32C of the first `len` bytes of a slot.
-    pub(crate) fn slot_crc(&self, slot: u32, len: usize) -> u32 {
-        let (region, base) = self.slot(slot);
-        if self.checksums {
-            region.crc32c(base, len)
-        } else {
-            0
-        }
     }
     /// Whether entries carry a CRC of the data.
     pub(crate) fn has_checksums(&self) -> bool {
@@ -268,6 +413,10 @@ impl Media {
     /// Whether a media error took part of the entry table: what is not found may have been there.
     #[inline]
     pub(crate) fn table_lost(&self) -> bool {
+        if self.is_mirrored() {
+            // Its entries are in DRAM.
+            return false;
+        }
         let bytes = self.geometry.entry_offset(0)..self.geometry.lane_area;
         self.main()
             .has_media_error(bytes.start, (bytes.end - bytes.start) as usize)
@@ -279,10 +428,9 @@ impl Media {
 
     /// The valid length in a partial slot's last bytes, if it makes sense.
     pub(crate) fn partial_len(&self, slot: u32) -> Option<usize> {
-        let block = self.geometry.block_bytes as usize;
         let mut raw = [0; PARTIAL_TRAILER_BYTES];
-        self.read_slot(slot, block - PARTIAL_TRAILER_BYTES, &mut raw);
-        decode_partial_len(raw).filter(|len| *len <= block - PARTIAL_TRAILER_BYTES)
+        self.read_slot(slot, self.trailer_offset(), &mut raw);
+        decode_partial_len(raw).filter(|len| *len <= self.trailer_offset())
     }
     /// Offset of the valid length within a slot.
     pub(crate) fn trailer_offset(&self) -> usize {
@@ -341,6 +489,12 @@ const _: () = assert!(
 pub(crate) fn encode_partial_len(len: usize) -> [u8; PARTIAL_TRAILER_BYTES] {
     let len = len as u32;
     (u64::from(len) | u64::from(!len) << 32).to_le_bytes()
+}
+
+/// The valid length in the last bytes of a partial block, if it makes sense.
+pub(crate) fn partial_len_of(block: &[u8]) -> Option<usize> {
+    let (rest, raw) = block.split_last_chunk()?;
+    decode_partial_len(*raw).filter(|len| *len <= rest.len())
 }
 
 fn decode_partial_len(raw: [u8; PARTIAL_TRAILER_BYTES]) -> Option<usize> {

@@ -4,6 +4,8 @@
 //! is zeroes or another slot, plain, that is not changed as long as it is one. A piece is a cache
 //! line, or a 64th of the block if that is more.
 
+use forebay_pmem::Region;
+
 use crate::media::Media;
 use crate::media::layout::{LINE_BYTES, PACKED_HEADER_BYTES, PackedHeader};
 
@@ -42,13 +44,19 @@ impl Media {
             }
         }
         assert!(packed.len() <= block.len(), "a packed block fits its slot");
+        self.begin_slot(slot);
         self.stream_slot_lines(slot, 0, &packed);
     }
 
     /// How a slot is packed; `None` if what stands there is no packed block.
     pub(crate) fn packing(&self, slot: u32) -> Option<Packing> {
+        self.packing_on(slot, None)
+    }
+
+    /// The same of the half on a given member.
+    pub(super) fn packing_on(&self, slot: u32, member: Option<&Region>) -> Option<Packing> {
         let mut raw = [0; PACKED_HEADER_BYTES];
-        self.read_slot(slot, 0, &mut raw);
+        self.read_slot_on(slot, member, 0, &mut raw);
         let header = PackedHeader::decode(&raw)?;
         let base = header.base.checked_sub(1);
         let (block, piece) = (self.block_bytes(), piece_bytes(self.block_bytes()));
@@ -64,28 +72,44 @@ impl Media {
 
     /// Puts a packed block together; false if it is none. Whether the result is right, its CRC tells.
     pub(crate) fn read_packed(&self, slot: u32, out: &mut [u8]) -> bool {
+        self.read_packed_on(slot, None, None, out)
+    }
+
+    /// The same of the halves on given members, of the slot and of its base.
+    pub(super) fn read_packed_on(
+        &self,
+        slot: u32,
+        own: Option<&Region>,
+        of_base: Option<&Region>,
+        out: &mut [u8],
+    ) -> bool {
         debug_assert_eq!(out.len(), self.block_bytes());
-        let Some(packing) = self.packing(slot) else {
+        let Some(packing) = self.packing_on(slot, own) else {
             return false;
         };
         match packing.base {
-            Some(base) => self.read_slot(base, 0, out),
+            Some(base) => self.read_slot_on(base, of_base, 0, out),
             None => out.fill(0),
         }
         let mut at = PACKED_HEADER_BYTES;
         let piece_bytes = piece_bytes(out.len());
         for (number, piece) in out.chunks_exact_mut(piece_bytes).enumerate() {
             if packing.pieces >> number & 1 != 0 {
-                self.read_slot(slot, at, piece);
+                self.read_slot_on(slot, own, at, piece);
                 at += piece_bytes;
             }
         }
-        !packing.base.is_some_and(|base| self.slot_lost(base))
+        of_base.is_some() || !packing.base.is_some_and(|base| self.slot_lost(base))
     }
 
-    /// CRC32C of the block that a slot holds packed; `None` if it holds none.
-    pub(crate) fn packed_crc(&self, slot: u32) -> Option<u32> {
-        let mut block = vec![0; self.block_bytes()];
-        self.read_packed(slot, &mut block).then(|| self.crc(&block))
+    /// Copies a part of a slot out, from where it is read or from a given member.
+    fn read_slot_on(&self, slot: u32, member: Option<&Region>, offset: usize, out: &mut [u8]) {
+        match member {
+            None => self.read_slot(slot, offset, out),
+            Some(region) => {
+                let (_, base) = self.geometry.slot_place(slot);
+                region.read(base + offset as u64, out);
+            }
+        }
     }
 }

@@ -8,9 +8,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::Geometry;
 use crate::media::incarnation;
 use crate::media::layout::{
-    FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN, FORMAT_VERSION, MAGIC,
+    FLAG_MIRROR, FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN, FORMAT_VERSION, MAGIC,
     SUPERBLOCK_BYTES, Superblock,
 };
+use crate::media::membership::{self, Candidate, Membership};
+use crate::media::mirror::MirrorStart;
+use crate::media::roster::{Roster, identity_of};
 use crate::options::FormatOptions;
 use crate::repeatable;
 
@@ -23,6 +26,7 @@ struct Member {
 /// Members that belong together, in order, and what their superblocks say.
 pub(crate) struct Assembly {
     pub(crate) regions: Vec<Region>,
+    pub(crate) mirror: Option<MirrorStart>,
     pub(crate) geometry: Geometry,
     pub(crate) pool_uuid: [u8; 16],
     pub(crate) strict: bool,
@@ -58,12 +62,12 @@ pub fn holds_pool(region: &Region) -> bool {
     }
 }
 
-/// Writes the superblocks of a new pool; durable with the next fence.
+/// Writes the superblocks of a new pool, and the rosters of a mirrored one; durable with the next fence.
 pub(crate) fn format(
     regions: &[Region],
     geometry: &Geometry,
     options: &FormatOptions,
-) -> Result<[u8; 16]> {
+) -> Result<([u8; 16], Option<MirrorStart>)> {
     let pool_uuid = repeatable::fresh_uuid()?;
     let strict = if options.strict || !options.checksums {
         FLAG_STRICT
@@ -76,15 +80,19 @@ pub(crate) fn format(
         FLAG_NO_CHECKSUMS
     };
     let test = if options.test { FLAG_TEST } else { 0 };
+    let mirror = if geometry.is_mirrored { FLAG_MIRROR } else { 0 };
+    let mut identities = Vec::new();
     for (member, region) in regions.iter().enumerate() {
+        let member_uuid = repeatable::fresh_uuid()?;
+        identities.push(identity_of(&member_uuid));
         let superblock = Superblock {
             magic: MAGIC,
             version: FORMAT_VERSION,
             member: member as u32,
             members: geometry.members,
-            flags: strict | no_checksums | test,
+            flags: strict | no_checksums | test | mirror,
             pool_uuid,
-            member_uuid: repeatable::fresh_uuid()?,
+            member_uuid,
             member_bytes: geometry.member_bytes,
             lane_bytes: geometry.lane_bytes,
             block_bytes: geometry.block_bytes,
@@ -99,7 +107,20 @@ pub(crate) fn format(
         region.store(0, &superblock.encode());
         region.flush(0, SUPERBLOCK_BYTES);
     }
-    Ok(pool_uuid)
+    if !geometry.is_mirrored {
+        return Ok((pool_uuid, None));
+    }
+    let roster = Roster::of_new(identities);
+    for region in regions {
+        roster.store(region, geometry, pool_uuid);
+    }
+    let mirror = MirrorStart {
+        main_number: 0,
+        roster,
+        pool_uuid,
+        is_changed: false,
+    };
+    Ok((pool_uuid, Some(mirror)))
 }
 
 /// That a page of the medium is lost, if one was met, which explains whatever `error` says of its zeroes.
@@ -111,8 +132,9 @@ pub(crate) fn lost_rather<'a>(
     lost.map_or(error, Error::from)
 }
 
-/// Puts members together, in whatever order they come.
-pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
+/// Puts members together, in whatever order they come. A mirrored pool may lack some, `without_missing` those
+/// that have all, too.
+pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<Assembly> {
     let mut members: Vec<Member> = regions
         .into_iter()
         .map(|region| {
@@ -132,7 +154,13 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
     let flags = first.superblock.flags;
     for (position, member) in members.iter().enumerate() {
         check_belongs(member, &members[0])?;
-        check_place(&members, member, position)?;
+        check_number(&members, member, position)?;
+        if !geometry.is_mirrored {
+            check_place(member, position)?;
+        }
+    }
+    if geometry.is_mirrored {
+        return assemble_mirror(members, geometry, pool_uuid, without_missing);
     }
     if members.len() != expected as usize {
         return Err(refused(
@@ -150,6 +178,45 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
         .map_err(|error| lost_rather(&regions, error))?;
     Ok(Assembly {
         regions,
+        mirror: None,
+        geometry,
+        pool_uuid,
+        strict: flags & FLAG_STRICT != 0,
+        checksums: flags & FLAG_NO_CHECKSUMS == 0,
+    })
+}
+
+/// Those members of a mirrored pool that have all that was acknowledged.
+fn assemble_mirror(
+    members: Vec<Member>,
+    geometry: Geometry,
+    pool_uuid: [u8; 16],
+    without_missing: bool,
+) -> Result<Assembly> {
+    let flags = members[0].superblock.flags;
+    let candidate = |member: Member| Candidate {
+        number: member.superblock.member,
+        identity: identity_of(&member.superblock.member_uuid),
+        region: member.region,
+    };
+    let given = members.into_iter().map(candidate).collect();
+    let Membership {
+        members,
+        roster,
+        is_changed,
+    } = membership::choose(given, &geometry, &pool_uuid, without_missing)?;
+    let main_number = members[0].number;
+    let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
+    let sizes = current_sizes(&regions, &geometry, &pool_uuid);
+    let geometry = sizes.map_err(|error| lost_rather(&regions, error))?;
+    Ok(Assembly {
+        regions,
+        mirror: Some(MirrorStart {
+            main_number,
+            roster,
+            pool_uuid,
+            is_changed,
+        }),
         geometry,
         pool_uuid,
         strict: flags & FLAG_STRICT != 0,
@@ -233,8 +300,8 @@ fn check_belongs(member: &Member, first: &Member) -> Result<()> {
     Ok(())
 }
 
-/// Members are sorted by number; each number must be there once.
-fn check_place(members: &[Member], member: &Member, position: usize) -> Result<()> {
+/// Members are sorted by number; none may be there twice.
+fn check_number(members: &[Member], member: &Member, position: usize) -> Result<()> {
     let path = member.region.path();
     let Superblock {
         member: number,
@@ -247,9 +314,6 @@ fn check_place(members: &[Member], member: &Member, position: usize) -> Result<(
             format!("it says that it is member {number} of {count}, counted from 0"),
             "the file is damaged; restore it from a copy",
         ));
-    }
-    if number as usize == position {
-        return Ok(());
     }
     let duplicate = members[..position]
         .iter()
@@ -264,8 +328,21 @@ fn check_place(members: &[Member], member: &Member, position: usize) -> Result<(
             "name every member once",
         ));
     }
+    Ok(())
+}
+
+/// Each number must be there.
+fn check_place(member: &Member, position: usize) -> Result<()> {
+    let Superblock {
+        member: number,
+        members: count,
+        ..
+    } = member.superblock;
+    if number as usize == position {
+        return Ok(());
+    }
     Err(refused(
-        path,
+        member.region.path(),
         format!("it is member {number} of {count}; member {position} is missing"),
         "name every member of the pool",
     ))

@@ -47,13 +47,14 @@ pub(crate) struct Description {
     pub(crate) standing: Standing,
 }
 
-/// Reads the current description of a place; `None` where there never was a volume.
+/// Reads the current description of a place; `None` where there never was a volume. Where two members have it the
+/// newer one counts: a crash may have kept it from the other.
 pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
-    let lines = (0..2).filter_map(|line| {
+    let copies = media.metadata();
+    let lines = copies.flat_map(|region| (0..2).map(move |line| (region, line)));
+    let lines = lines.filter_map(|(region, line)| {
         let mut raw = [0; VOLUME_BYTES];
-        media
-            .main()
-            .read(media.geometry.volume_line(place, line), &mut raw);
+        region.read(media.geometry.volume_line(place, line), &mut raw);
         let found = VolumeLine::decode(&raw)
             .filter(|found| is_sensible(found, place, u64::from(media.geometry.block_bytes)))?;
         Some((found, line))
@@ -104,7 +105,34 @@ pub(crate) fn read_attached(media: &Media) -> Vec<Description> {
 pub(crate) fn flush_found(media: &Media) {
     let start = media.geometry.volume_line(0, 0);
     let len = media.geometry.volumes as usize * 2 * VOLUME_BYTES;
-    media.flush_found(media.main(), start, len);
+    media.on_metadata(|region| media.flush_found(region, start, len));
+}
+
+/// Stores each volume's current line where a member lacks it; durable after a fence. What it replaces there is older
+/// than the member's other line, or torn.
+pub(crate) fn equalise(media: &Media) {
+    for place in 0..media.geometry.volumes {
+        let Some(current) = read(media, place) else {
+            continue;
+        };
+        let offset = media.geometry.volume_line(place, current.line);
+        let copies = media.metadata().map(|region| {
+            let mut raw = [0; VOLUME_BYTES];
+            region.read(offset, &mut raw);
+            (region, raw)
+        });
+        let is_current = |raw: &[u8; VOLUME_BYTES]| {
+            VolumeLine::decode(raw).is_some_and(|line| line.version == current.version)
+        };
+        let copies: Vec<_> = copies.collect();
+        let Some((_, newest)) = copies.iter().find(|(_, raw)| is_current(raw)) else {
+            continue;
+        };
+        for (region, _) in copies.iter().filter(|(_, raw)| !is_current(raw)) {
+            region.store(offset, newest);
+            region.flush(offset, VOLUME_BYTES);
+        }
+    }
 }
 
 /// The id that a place gets at its next use.
@@ -142,8 +170,10 @@ pub(crate) fn store(
     };
     let which = before.map_or(0, |found| found.line ^ 1);
     let offset = media.geometry.volume_line(place, which);
-    media.main().store(offset, &line.encode());
-    media.main().flush(offset, VOLUME_BYTES);
+    media.on_metadata(|region| {
+        region.store(offset, &line.encode());
+        region.flush(offset, VOLUME_BYTES);
+    });
     Ok(())
 }
 

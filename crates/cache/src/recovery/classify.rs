@@ -13,6 +13,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use forebay_pmem::Region;
+
 use crate::error::Result;
 use crate::log::record::{ElementKind, RawRecord, RawRecords, Records};
 use crate::media::Media;
@@ -72,13 +74,15 @@ fn beyond_commit_words(
     Ok(dropped)
 }
 
-/// The one "committed" predicate of strict mode.
+/// The one "committed" predicate of strict mode. Of two members that have the word, one that a crash kept it from
+/// tells nothing.
 fn is_below_commit_word(media: &Media, salt: Salt, record: &RawRecord) -> bool {
-    let word = media
-        .main()
-        .load_u64(media.geometry.commit_word(record.lane));
-    salt.committed_end(record.lane, word, record.position)
-        .is_some_and(|end| record.position + record.bytes <= end)
+    let is_covered = |region: &Region| {
+        let word = region.load_u64(media.geometry.commit_word(record.lane));
+        salt.committed_end(record.lane, word, record.position)
+            .is_some_and(|end| record.position + record.bytes <= end)
+    };
+    media.metadata().any(is_covered)
 }
 
 /// Sequences of the records that were never acknowledged.
@@ -180,7 +184,7 @@ fn flush_tested(media: &Media, log: &RawRecords, record: &RawRecord) {
     }
     let offset =
         media.geometry.lane_offset(record.lane) + record.position % media.geometry.lane_bytes;
-    media.flush_found(media.main(), offset, record.bytes as usize);
+    media.on_metadata(|region| media.flush_found(region, offset, record.bytes as usize));
     let elements = log.elements(record).iter();
     // A delta's entry was not asked for, so it may be nonsense, which the replay refuses.
     for slot in elements.filter_map(|element| media.sound(element.entry)?.slot()) {
@@ -204,9 +208,10 @@ fn is_intact(media: &Media, log: &RawRecords, record: &RawRecord) -> bool {
         let Some(slot) = entry.slot() else {
             return true;
         };
+        media.found_copied(slot);
         if entry.is_packed() {
-            return media.packed_crc(slot) == Some(entry.crc());
+            return media.settle_packed(slot, entry.crc());
         }
-        covered <= media.block_bytes() && media.slot_crc(slot, covered) == entry.crc()
+        covered <= media.block_bytes() && media.settle_halves(slot, covered, entry.crc())
     })
 }

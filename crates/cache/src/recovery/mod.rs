@@ -4,8 +4,10 @@
 //! records onto the table, `switch` starts a new incarnation. Until the switch is durable nothing that
 //! the next attempt needs has been changed, so recovery may be interrupted anywhere and repeated.
 
+mod base;
 mod claims;
 mod classify;
+mod equalise;
 mod mappings;
 mod replay;
 mod report;
@@ -17,7 +19,7 @@ use std::time::Instant;
 use crate::error::{ErrorKind, Result};
 use crate::media::Media;
 use crate::media::incarnation::{self, Incarnation};
-use crate::media::layout::INCARNATION_BYTES;
+use crate::media::layout::{INCARNATION_BYTES, ROSTER_BYTES};
 use crate::media::volumes;
 use crate::mutants::{Mutant, mutated};
 
@@ -61,6 +63,14 @@ pub(crate) fn recover(
         .unwrap_or(0)
         .max(current.checkpoint);
     let log = classify::classify(media, current.salt, strict, log, &mut notes)?;
+    if media.mate().is_some() {
+        equalise::log(media, current.salt, &log);
+        if strict {
+            equalise::commit_words(media, current.salt, &log);
+        }
+        equalise::checkpoint_lines(media, pool_uuid, &current)?;
+        volumes::equalise(media);
+    }
     if !mutated(Mutant::SettlingSkipped) {
         settle(media)?;
     }
@@ -89,6 +99,11 @@ fn settle(media: &Media) -> Result<()> {
     for member in media.members() {
         for offset in lines.clone().chain(words.clone()) {
             media.flush_found(member, offset, INCARNATION_BYTES);
+        }
+        if geometry.is_mirrored {
+            for which in 0..2 {
+                media.flush_found(member, geometry.roster_line(which), ROSTER_BYTES);
+            }
         }
     }
     if !mutated(Mutant::VolumeLinesUnsettled) {

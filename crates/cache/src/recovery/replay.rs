@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 use crate::error::Result;
 use crate::log::record::{Element, ElementKind, Record, Records};
 use crate::media::entry::{BadEntry, Entry};
-use crate::media::layout::ENTRY_BYTES;
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
+use crate::recovery::base::{self, BaseTable, Found};
 use crate::recovery::claims::Claims;
 use crate::recovery::mappings::{Mappings, Stores};
 use crate::recovery::report::Notes;
-use crate::table::entries::Entries;
 use crate::table::index::ENTRIES_PER_LINE;
 
 /// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.
@@ -119,7 +118,7 @@ pub(super) fn replay(
     let mut mappings = Vec::with_capacity(media.geometry.slots() as usize);
     // Buffer stores, so that a refused open changes nothing.
     let mut stores = Stores::with_capacity(positions.named.len());
-    let entries = Entries::on_medium(media);
+    let entries = BaseTable::new(media, media.main());
     for index in 0..media.geometry.entries {
         positions.prefetch(index + PREFETCH_DISTANCE);
         let entry = match positions.get(index) {
@@ -136,7 +135,7 @@ pub(super) fn replay(
                     .transpose()?
                     .flatten()
             }
-            None => base_entry(media, &entries, index, volumes, &mut stores, notes)?,
+            None => base_entry(media, entries, index, volumes, &mut stores, notes)?,
         };
         let Some(entry) = entry else { continue };
         claims.add(entry);
@@ -144,8 +143,8 @@ pub(super) fn replay(
         mappings.push((index, entry));
     }
     let losers = claims.settle(&mut mappings, &mut stores, notes)?;
-    tear_unnamed(media, &entries, &stores, &positions)?;
-    store_all(media, &entries, &stores);
+    tear_unnamed(media, &stores, &positions)?;
+    store_all(media, &stores);
     let kept = |index: &u32| losers.binary_search(index).is_err();
     for (_, redo) in positions.redo.iter().filter(|(index, _)| kept(index)) {
         apply(media, redo, notes);
@@ -197,15 +196,30 @@ fn final_positions<'r>(
 /// An entry that no record since S names: it holds since the checkpoint, or it was a fill.
 fn base_entry(
     media: &Media,
-    entries: &Entries,
+    entries: BaseTable<'_>,
     index: u32,
     volumes: &[u32],
     stores: &mut Stores,
     notes: &mut Notes,
 ) -> Result<Option<Entry>> {
-    let raw = entries.load(index);
+    let found = base::find(media, entries, index);
+    let Found::Entry(raw) = found else {
+        if matches!(found, Found::Contradiction) {
+            notes.damage(format!(
+                "entry {index} of the table differs between the members"
+            ))?;
+        } else {
+            notes.report.torn_entries += 1;
+        }
+        stores.push((index, Entry::FREE));
+        return Ok(None);
+    };
     let found = match raw.validate(media.geometry.slots()) {
         Ok(None) => return Ok(None),
+        Ok(Some(entry)) if entry.is_clean() && media.is_on_missing(entry.slot()) => {
+            stores.push((index, Entry::FREE));
+            return Ok(None);
+        }
         Ok(Some(entry)) => return of_known_volume(index, entry, volumes, stores, notes),
         Err(BadEntry::Torn) => {
             // Only fills are stored without a record, into a free entry, so one half is missing.
@@ -244,22 +258,12 @@ fn of_known_volume(
 /// stored here and has no reason to store it again; a power cut would then bring back what damage left,
 /// beside newer blocks. Half an entry says all that is needed: the process that finds it clears it, in
 /// memory or on the medium.
-fn tear_unnamed(
-    media: &Media,
-    entries: &Entries,
-    stores: &Stores,
-    positions: &Positions<'_>,
-) -> Result<()> {
+fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Result<()> {
     let is_unnamed = |(index, _): &&(u32, Entry)| positions.get(*index).is_none();
     let mut is_any_torn = false;
     for (index, entry) in stores.iter().filter(is_unnamed) {
         assert!(entry.is_free(), "without a record an entry can only go");
-        entries.store_key_half(*index, Entry::FREE);
-        media.flush_found(
-            media.main(),
-            media.geometry.entry_offset(*index),
-            ENTRY_BYTES as usize,
-        );
+        media.on_metadata(|region| BaseTable::new(media, region).tear(*index));
         is_any_torn = true;
     }
     if is_any_torn {
@@ -272,7 +276,11 @@ fn tear_unnamed(
 /// Stores the entries, which come in ascending order, and flushes each line of the table once: even an
 /// entry that was equal may have been in a cache only. Lines that no record names need none of this:
 /// of what the medium lacks there nothing but fills and clean marks would be lost.
-fn store_all(media: &Media, entries: &Entries, stores: &Stores) {
+fn store_all(media: &Media, stores: &Stores) {
+    media.on_metadata(|region| store_to(media, BaseTable::new(media, region), stores));
+}
+
+fn store_to(media: &Media, entries: BaseTable<'_>, stores: &Stores) {
     if stores.len() >= media.geometry.entries as usize / 2 {
         media.store_table_ahead();
     }
@@ -289,12 +297,14 @@ fn store_all(media: &Media, entries: &Entries, stores: &Stores) {
         if !is_changed && mutated(Mutant::EqualEntriesNotFlushed) {
             continue;
         }
-        entries.send_found(media, in_line[0].0 / ENTRIES_PER_LINE);
+        entries.send_line_of(in_line[0].0);
     }
 }
 
 fn apply(media: &Media, newest_first: &[Redo<'_>], notes: &mut Notes) {
     for redo in newest_first.iter().rev() {
+        // The backing lacks what a delta changes, so both halves have it.
+        media.found_copied(redo.slot);
         match redo.what {
             RedoBytes::Delta { offset, bytes } => {
                 media.store_slot(redo.slot, offset, bytes);

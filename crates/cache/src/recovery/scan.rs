@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use forebay_pmem::Region;
+
 use crate::error::Result;
 use crate::log::read_record;
 use crate::log::record::{RawRecord, RawRecords};
@@ -28,7 +30,14 @@ pub(super) fn scan(
     let mut all = RawRecords::default();
     let mut hole = None;
     let ring = Ring::of(&media.geometry);
-    let logs = scan_lanes(media, salt);
+    let mut logs = scan_lanes(media, media.main(), salt);
+    if let Some(mate) = media.mate() {
+        // A record that is whole on either member is one.
+        let others = scan_lanes(media, mate, salt);
+        for (log, other) in logs.iter_mut().zip(others) {
+            log.merge(other);
+        }
+    }
     all.reserve(logs.iter().map(|log| log.records.len()).sum());
     for mut log in logs {
         log.records.sort_unstable_by_key(|record| record.position);
@@ -49,7 +58,7 @@ pub(super) fn scan(
 
 /// Every lane's log, by as many threads as its size pays for. Each prefetches its part of it, and this
 /// one meanwhile what is read next, the table.
-fn scan_lanes(media: &Media, salt: Salt) -> Vec<RawRecords> {
+fn scan_lanes(media: &Media, region: &Region, salt: Salt) -> Vec<RawRecords> {
     let lanes = media.geometry.lanes;
     let log_bytes = u64::from(lanes) * media.geometry.lane_bytes;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -58,7 +67,7 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<RawRecords> {
         media.read_lanes_ahead(0..lanes);
         media.read_table_ahead();
         return (0..lanes)
-            .map(|lane| scan_lane(media, salt, lane))
+            .map(|lane| scan_lane(media, region, salt, lane))
             .collect();
     }
     let ranges = (0..threads).map(|n| n * lanes / threads..(n + 1) * lanes / threads);
@@ -67,7 +76,7 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<RawRecords> {
             let lanes = move || {
                 media.read_lanes_ahead(range.clone());
                 range
-                    .map(|lane| scan_lane(media, salt, lane))
+                    .map(|lane| scan_lane(media, region, salt, lane))
                     .collect::<Vec<_>>()
             };
             let thread = std::thread::Builder::new();
@@ -86,13 +95,13 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<RawRecords> {
 }
 
 /// Whole records of this incarnation, also those that the table has already.
-fn scan_lane(media: &Media, salt: Salt, lane: u32) -> RawRecords {
+fn scan_lane(media: &Media, region: &Region, salt: Salt, lane: u32) -> RawRecords {
     let lane_bytes = media.geometry.lane_bytes;
     let mut log = RawRecords::default();
     let mut raw = Vec::new();
     let mut offset = 0;
     while offset < lane_bytes {
-        let whole = read_record(media, salt, lane, offset, &mut raw);
+        let whole = read_record(region, &media.geometry, salt, lane, offset, &mut raw);
         let added = whole.is_some_and(|position| log.add(lane, position, &raw));
         // Whole records never overlap: the later one would have changed the other's bytes.
         offset += if added { raw.len() as u64 } else { LINE_BYTES };

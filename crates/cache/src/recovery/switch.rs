@@ -3,10 +3,12 @@
 //! Before it is durable, a crash finds the old incarnation with all its records. After it, nothing that
 //! was written earlier has a valid tag, so nothing rejected or stale is ever valid again.
 
+use forebay_pmem::Region;
+
 use crate::error::Result;
 use crate::media::Media;
 use crate::media::incarnation;
-use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, LINE_BYTES};
+use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine};
 use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 
@@ -38,31 +40,56 @@ pub(crate) fn start_incarnation(
     clear_torn_place(media, &pool_uuid, incarnation)?;
     let checkpoint = CheckpointLine::new(incarnation, salt, sequence, media.geometry.sizes());
     let offset = media.geometry.checkpoint_line(checkpoint_line);
-    media.main().store(offset, &checkpoint.encode());
-    media.main().flush(offset, LINE_BYTES as usize);
-    let line = IncarnationLine::new(pool_uuid, &checkpoint);
+    store_line(media.metadata(), offset, &checkpoint.encode());
+    let line = IncarnationLine::new(pool_uuid, &checkpoint).encode();
     let offset = media.geometry.incarnation_line((incarnation % 2) as usize);
-    // The other members follow or precede member 0 by one incarnation; it alone decides.
-    for member in media.others() {
-        member.store(offset, &line.encode());
-        member.flush(offset, LINE_BYTES as usize);
+    if !media.is_mirrored() {
+        // The other members follow or precede member 0 by one incarnation; it alone decides.
+        store_line(media.others(), offset, &line);
     }
     if !mutated(Mutant::SwitchBeforeFence) {
         // Orders the replayed table and slots and the new S before the switch. A crash before it
         // repeats recovery.
         media.fence()?;
     }
-    media.main().store(offset, &line.encode());
-    media.main().flush(offset, LINE_BYTES as usize);
+    store_line(media.metadata(), offset, &line);
     // Orders the switch before the first record of the new incarnation overwrites a lane.
     media.fence()?;
-    confirm(media, &checkpoint)?;
+    let next_checkpoint_line = match media.is_mirrored() {
+        true => confirm_mirror(media, checkpoint, checkpoint_line)?,
+        false => {
+            confirm(media, &checkpoint)?;
+            checkpoint_line ^ 1
+        }
+    };
     Ok(NewIncarnation {
         incarnation,
         salt,
         sequence,
-        next_checkpoint_line: checkpoint_line ^ 1,
+        next_checkpoint_line,
     })
+}
+
+fn store_line<'m>(
+    members: impl IntoIterator<Item = &'m Region>,
+    offset: u64,
+    line: &[u8; INCARNATION_BYTES],
+) {
+    for member in members {
+        member.store(offset, line);
+        member.flush(offset, INCARNATION_BYTES);
+    }
+}
+
+/// Both members have begun the incarnation, and say so before anything is served in it: one that is found in the
+/// incarnation before is an old copy from here on. Returns which checkpoint line is to be written next.
+fn confirm_mirror(media: &Media, checkpoint: CheckpointLine, written: usize) -> Result<usize> {
+    let confirmed = checkpoint.confirmed().encode();
+    let offset = media.geometry.checkpoint_line(written ^ 1);
+    store_line(media.metadata(), offset, &confirmed);
+    // Orders the confirmation before the first change that an old copy would not have.
+    media.fence()?;
+    Ok(written)
 }
 
 /// An incarnation line that a crash tore is still known by its checkpoint line, and its place stays torn
@@ -97,10 +124,7 @@ fn confirm(media: &Media, checkpoint: &CheckpointLine) -> Result<()> {
     let offset = media
         .geometry
         .checkpoint_line((checkpoint.incarnation % 2) as usize);
-    for member in others {
-        member.store(offset, &checkpoint.encode());
-        member.flush(offset, LINE_BYTES as usize);
-    }
+    store_line(others, offset, &checkpoint.encode());
     // Orders the confirmation before the first change that an old first member would not have.
     media.fence()
 }

@@ -131,7 +131,7 @@ impl Entries {
             entry.copy_from_slice(&now.bits().to_le_bytes());
         }
         let offset = media.geometry.entry_offset(first);
-        media.main().stream(offset, &bytes);
+        media.on_metadata(|region| region.stream(offset, &bytes));
     }
 
     /// Takes those in DRAM away, so that a pool that is closed finds none; the medium's go when it is given back.

@@ -15,8 +15,8 @@ mod start;
 pub(crate) mod states;
 pub(crate) mod word_set_queue;
 
-use crate::media::Media;
 use crate::media::entry::{CHECK_MASK_SHIFT, Entry, Key, Kind, RawEntry};
+use crate::media::{Media, partial_len_of};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
 use entries::Entries;
@@ -227,13 +227,51 @@ impl Table {
     #[inline]
     pub(crate) fn may_be_patched(&self, entry: Entry) -> bool {
         let is_sole = |slot| self.references.is_sole(slot) || mutated(Mutant::SharedSlotPatched);
-        entry.is_plain() && entry.slot().is_some_and(is_sole)
+        entry.is_plain() && entry.slot().is_some_and(is_sole) && self.is_protected(entry)
+    }
+
+    /// Whether the block is wherever what the backing lacks must be: a change in place, or another block that rests
+    /// on it, makes it one of those. The caller holds its key's lock, or asks again when it does.
+    #[inline]
+    pub(crate) fn is_protected(&self, entry: Entry) -> bool {
+        entry
+            .slot()
+            .is_none_or(|slot| self.media.is_protected(slot))
     }
 
     /// Copies a block out, zeroes beyond its valid length; whether it matches its check.
     /// What was copied counts only if the stripe's version stands afterwards.
     #[inline]
     pub(crate) fn copy_out(&self, entry: Entry, verify: bool, out: &mut [u8]) -> bool {
+        self.copy_first(entry, verify, out)
+            || (self.media.is_mirrored() && self.copy_other(entry, out))
+    }
+
+    /// The same from the halves that are not read first.
+    #[cold]
+    fn copy_other(&self, entry: Entry, out: &mut [u8]) -> bool {
+        let Some(slot) = entry.slot() else {
+            return false;
+        };
+        if entry.is_packed() {
+            return self.media.read_packed_elsewhere(slot, entry.crc(), out);
+        }
+        if !self.media.read_other_half(slot, out) {
+            return false;
+        }
+        let valid = match entry.is_partial() {
+            true => partial_len_of(out),
+            false => Some(out.len()),
+        };
+        let Some(valid) = valid else {
+            return false;
+        };
+        out[valid..].fill(0);
+        self.media.crc(&out[..valid]) == entry.crc()
+    }
+
+    #[inline]
+    fn copy_first(&self, entry: Entry, verify: bool, out: &mut [u8]) -> bool {
         let Some(slot) = entry.slot() else {
             out.fill(0);
             return true;

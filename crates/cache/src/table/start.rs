@@ -41,6 +41,22 @@ fn packed_slots(mappings: &[(u32, Entry)]) -> Vec<u32> {
     slots
 }
 
+/// Notes which slots hold what the backing lacks, or what a block that the backing lacks rests on.
+fn note_copies(media: &Media, mappings: &[(u32, Entry)]) {
+    if !media.is_mirrored() {
+        return;
+    }
+    let dirty = mappings.iter().map(|(_, entry)| entry);
+    for entry in dirty.filter(|entry| !entry.is_clean()) {
+        let Some(slot) = entry.slot() else { continue };
+        media.found_copied(slot);
+        let base = entry.is_packed().then(|| media.packing(slot)).flatten();
+        if let Some(base) = base.and_then(|packing| packing.base) {
+            media.found_copied(base);
+        }
+    }
+}
+
 /// The slots that mappings lead to, with what each has of further holders.
 fn used_slots(media: &Media, mappings: &[(u32, Entry)], references: &References) -> Bits {
     let mut used = Bits::new(media.geometry.slots());
@@ -77,10 +93,11 @@ impl Table {
         mappings: &[(u32, Entry)],
         entries_in_dram: bool,
     ) -> Result<Table> {
-        let entries = match entries_in_dram {
+        let entries = match entries_in_dram || media.is_mirrored() {
             true => Entries::in_dram(&media, mappings)?,
             false => Entries::on_medium(&media),
         };
+        note_copies(&media, mappings);
         let geometry = media.geometry;
         let references = References::new(geometry.slots());
         let used_slots = used_slots(&media, mappings, &references);

@@ -59,12 +59,13 @@ impl Pool {
     pub fn sides_on(regions: Vec<Region>) -> Result<Vec<(BackingIdentity, PoolSide)>> {
         let Assembly {
             regions,
+            mirror,
             geometry,
             pool_uuid,
             checksums,
             ..
-        } = superblock::assemble(regions)?;
-        let media = Media::new(regions, geometry, checksums);
+        } = superblock::assemble(regions, true)?;
+        let media = Media::new(regions, mirror, geometry, checksums);
         let side = |found: Description| {
             let side = PoolSide {
                 pool: pool_uuid,

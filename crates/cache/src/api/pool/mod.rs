@@ -8,6 +8,7 @@ mod grow;
 mod grow_volume;
 mod marks;
 mod members;
+mod redundancy;
 mod settings;
 
 use std::path::Path;
@@ -103,8 +104,8 @@ impl Pool {
         // First what makes a pool of it: half of what was there before is no pool.
         clear(&regions, 0..SUPERBLOCK_BYTES as u64)?;
         clear(&regions, 0..geometry.slot_area / LINE_BYTES * LINE_BYTES)?;
-        let pool_uuid = superblock::format(&regions, &geometry, &options.format)?;
-        let media = Media::new(regions, geometry, options.format.checksums);
+        let (pool_uuid, mirror) = superblock::format(&regions, &geometry, &options.format)?;
+        let media = Media::new(regions, mirror, geometry, options.format.checksums);
         let strict = options.format.strict || !options.format.checksums;
         let incarnation =
             recovery::start_incarnation(&media, pool_uuid, 1, crate::media::salt::Salt(0), 0, 0)?;
@@ -151,12 +152,16 @@ impl Pool {
         options.check()?;
         let Assembly {
             regions,
+            mirror,
             geometry,
             pool_uuid,
             strict,
             checksums,
-        } = superblock::assemble(regions)?;
-        let media = Media::new(regions, geometry, checksums);
+        } = superblock::assemble(regions, options.without_missing)?;
+        if let Some(mirror) = &mirror {
+            mirror.store_roster(&regions, &geometry)?;
+        }
+        let media = Media::new(regions, mirror, geometry, checksums);
         media.read_head_ahead();
         let volumes: Vec<u32> = volumes::read_attached(&media)
             .iter()

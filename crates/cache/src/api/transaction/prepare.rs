@@ -119,7 +119,7 @@ fn in_place(pipeline: &Pipeline, operation: &Operation, spare: &mut Spare) -> Op
         .table()
         .peek(operation.block.bucket, operation.block.key);
     let entry = pipeline.media().sound(found?.1)?;
-    if entry.kind() != Kind::Data {
+    if entry.kind() != Kind::Data || !pipeline.table().is_protected(entry) {
         return None;
     }
     if !entry.is_partial() && !pipeline.table().may_be_patched(entry) {

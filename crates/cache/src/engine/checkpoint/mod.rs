@@ -8,6 +8,8 @@ mod touched;
 
 use std::ops::Range;
 
+use forebay_pmem::Region;
+
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::read_record;
@@ -61,9 +63,15 @@ impl Engine {
         // Step 5. The older of two lines: a torn one leaves the other.
         let sizes = self.media().geometry.sizes();
         let line = CheckpointLine::new(self.log.incarnation(), self.log.salt(), sequence, sizes);
+        let line = match self.media().is_mirrored() {
+            true => line.confirmed(),
+            false => line,
+        };
         let offset = self.media().geometry.checkpoint_line(state.next_line);
-        self.media().main().store(offset, &line.encode());
-        self.media().main().flush(offset, LINE_BYTES as usize);
+        self.media().on_metadata(|region| {
+            region.store(offset, &line.encode());
+            region.flush(offset, LINE_BYTES as usize);
+        });
         // Orders S before any reuse of the bytes that it frees.
         self.fence()?;
         state.next_line ^= 1;
@@ -193,25 +201,43 @@ impl Engine {
                 position += self.log.lanes().aligned(small.bytes());
                 continue;
             }
-            let found = read_record(self.media(), self.log.salt(), lane, offset, &mut raw);
-            let mut elements = elements_of(&raw).filter(|_| found == Some(position));
-            let is_noted = |elements: &mut _| Iterator::all(elements, |e| touched.note(e));
-            if !elements.as_mut().is_some_and(is_noted) {
-                // A record that did not fit left the end of the lap alone; or the media changed this one, and
-                // then there are too few.
-                let next_lap = position - offset + lane_bytes;
-                if offset == 0 || next_lap >= end {
-                    return Err(self.log_damaged(format!(
-                        "lane {lane}: the record at position {position} was changed by the media"
-                    )));
-                }
-                position = next_lap;
+            let mut copies = self.media().metadata();
+            if copies.any(|region| self.mark_any(region, lane, position, &mut raw, touched)) {
+                position += self.log.lanes().aligned(raw.len() as u64);
                 continue;
             }
-            touched.note_record(sequence_of(&raw));
-            position += self.log.lanes().aligned(raw.len() as u64);
+            // A record that did not fit left the end of the lap alone; or the media changed this one, and
+            // then there are too few.
+            let next_lap = position - offset + lane_bytes;
+            if offset == 0 || next_lap >= end {
+                return Err(self.log_damaged(format!(
+                    "lane {lane}: the record at position {position} was changed by the media"
+                )));
+            }
+            position = next_lap;
         }
         Ok(())
+    }
+
+    /// Collects the lines that the record at `position` touched, whatever its kind; false if none is there.
+    fn mark_any(
+        &self,
+        region: &Region,
+        lane: u32,
+        position: u64,
+        raw: &mut Vec<u8>,
+        touched: &mut Touched,
+    ) -> bool {
+        let geometry = &self.media().geometry;
+        let offset = position % geometry.lane_bytes;
+        let found = read_record(region, geometry, self.log.salt(), lane, offset, raw);
+        let mut elements = elements_of(raw).filter(|_| found == Some(position));
+        let is_noted = |elements: &mut _| Iterator::all(elements, |e| touched.note(e));
+        let is_there = elements.as_mut().is_some_and(is_noted);
+        if is_there {
+            touched.note_record(sequence_of(raw));
+        }
+        is_there
     }
 
     /// The log of the running incarnation cannot be read back: nothing may be forgotten any more.

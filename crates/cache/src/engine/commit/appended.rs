@@ -95,7 +95,7 @@ impl Engine {
         let is_end = now.is_partial() && self.table.valid_bytes(now) == Some(at);
         let is_whole = end == self.block_bytes();
         // A block that is changed in place must have one holder (I10); no partial block is shared.
-        if !is_end || !(end <= trailer || is_whole) {
+        if !is_end || !self.table.is_protected(now) || !(end <= trailer || is_whole) {
             return Ok(None);
         }
         self.table.states().prefetch(index);
@@ -259,7 +259,9 @@ impl Shape for Appended<'_> {
         if let Some((patch, _)) = self.patched() {
             record.redo(patch.bytes);
         }
-        record.stream(media.main(), log.record_offset(media, lane), &header)
+        let (offset, record) = (log.record_offset(media, lane), record.sealed(&header));
+        media.on_metadata(|region| record.stream(region, offset));
+        record.bytes
     }
 
     #[inline(always)]

@@ -88,7 +88,9 @@ impl<'a> Shape for Changes<'a> {
         let header = engine.log.header(lane, sequence);
         record::encode(&header, &plan.elements, &plan.payload, &mut plan.record);
         let offset = engine.log.record_offset(engine.media(), lane);
-        engine.media().main().stream(offset, &plan.record);
+        engine
+            .media()
+            .on_metadata(|region| region.stream(offset, &plan.record));
         plan.record.len() as u64
     }
 
@@ -209,6 +211,7 @@ impl Engine {
         let line = LINE_BYTES as usize;
         let trailer = self.media().trailer_offset() / line * line;
         let end = valid.next_multiple_of(line).min(trailer);
+        self.media().begin_slot(slot);
         self.media().stream_slot_lines(slot, 0, &block[..end]);
         self.media()
             .stream_slot_lines(slot, trailer, &block[trailer..]);

@@ -93,8 +93,9 @@ impl<'a> Shape for One<'a> {
         self.entry = Entry::hashed_data(key, bucket.hash_bits, slot, self.crc);
         engine.content.prefetch(self.crc);
         let offset = engine.log.record_offset(engine.media(), lane);
-        let main = engine.media().main();
-        record::stream_one(main, offset, &header, self.entry, self.chosen.index);
+        engine.media().on_metadata(|region| {
+            record::stream_one(region, offset, &header, self.entry, self.chosen.index);
+        });
         self.record_bytes()
     }
 

@@ -221,15 +221,11 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
         }
         let header = engine.log.header(lane, sequence);
         let offset = engine.log.record_offset(engine.media(), lane);
-        let elements = self.blocks.iter().map(AsRef::as_ref);
-        let elements = elements.map(|block: &Block| (block.entry, block.chosen.index));
-        record::stream_whole(
-            engine.media().main(),
-            offset,
-            &header,
-            elements,
-            self.record,
-        );
+        engine.media().on_metadata(|region| {
+            let elements = self.blocks.iter().map(AsRef::as_ref);
+            let elements = elements.map(|block: &Block| (block.entry, block.chosen.index));
+            record::stream_whole(region, offset, &header, elements, self.record);
+        });
         self.record_bytes()
     }
 

@@ -187,7 +187,9 @@ impl Engine {
         let base = if entry.is_packed() {
             // As long as we hold the slot, it holds its base.
             let base = self.media().packing(slot_ref.slot()).and_then(|p| p.base);
-            let held = base.filter(|base| self.table.references().hold(*base));
+            let held = base.filter(|base| {
+                self.media().is_protected(*base) && self.table.references().hold(*base)
+            });
             self.table.release_slot(slot_ref, &slot_cache());
             held?
         } else {
@@ -233,6 +235,7 @@ impl Engine {
             !references.is_patched(slot_ref.slot()) || mutated(Mutant::PatchedSlotShared);
         let held = still
             && is_whole
+            && self.table.is_protected(entry)
             && (mutated(Mutant::SharedWithoutHold) || references.hold(slot_ref.slot()));
         self.table.index().unlock(stripe);
         held.then_some((entry, slot_ref))
@@ -251,7 +254,7 @@ impl Engine {
         let (index, raw) = found?;
         let entry = self.media().sound(raw).filter(|entry| entry.is_plain())?;
         let slot = entry.slot()?;
-        if !self.table.references().is_sole(slot) {
+        if !self.table.references().is_sole(slot) || !self.table.is_protected(entry) {
             return None;
         }
         let differed = self.table.state(index) & STATE_DIFFERS != 0;

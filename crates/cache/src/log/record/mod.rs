@@ -6,6 +6,8 @@
 mod small;
 mod whole;
 
+use std::collections::HashSet;
+
 use crate::media::entry::{Entry, RawEntry};
 use crate::media::geometry::Geometry;
 use crate::media::layout::{
@@ -388,6 +390,24 @@ impl RawRecords {
         self.payload.extend(other.payload);
     }
 
+    /// Adds what another member's copy of the same lane has beyond these.
+    pub(crate) fn merge(&mut self, other: RawRecords) {
+        let known: HashSet<u64> = self.records.iter().map(|record| record.position).collect();
+        let is_new = |record: &&RawRecord| !known.contains(&record.position);
+        for record in other.records.iter().filter(is_new) {
+            let (elements, payload) = (self.elements.len(), self.payload.len());
+            self.elements.extend_from_slice(other.elements(record));
+            let bytes = record.payload_start as usize..record.payload_end as usize;
+            self.payload.extend_from_slice(&other.payload[bytes]);
+            self.records.push(RawRecord {
+                first_element: elements as u32,
+                payload_start: payload as u32,
+                payload_end: self.payload.len() as u32,
+                ..*record
+            });
+        }
+    }
+
     pub(crate) fn elements(&self, record: &RawRecord) -> &[RawElement] {
         let first = record.first_element as usize;
         &self.elements[first..first + record.elements as usize]
@@ -408,6 +428,16 @@ impl Records {
 impl<'r> Record<'r> {
     pub(crate) fn sequence(self) -> u64 {
         self.raw.sequence
+    }
+    pub(crate) fn lane(self) -> u32 {
+        self.raw.lane
+    }
+    pub(crate) fn position(self) -> u64 {
+        self.raw.position
+    }
+    /// Its bytes in the lane.
+    pub(crate) fn bytes(self) -> u64 {
+        self.raw.bytes
     }
     /// Its elements, each with its redo bytes (empty but for deltas).
     pub(crate) fn parts(self) -> impl Iterator<Item = (&'r RawElement, &'r [u8])> {

@@ -22,6 +22,25 @@ pub(crate) struct SmallRecord {
     redo_bytes: usize,
 }
 
+/// A complete one.
+pub(crate) struct SealedRecord {
+    words: [u64; LINES_MAX * WORDS_OF_LINE],
+    /// Its bytes in the lane.
+    pub(crate) bytes: u64,
+}
+
+impl SealedRecord {
+    /// Streams it into a lane.
+    #[inline]
+    pub(crate) fn stream(&self, region: &Region, offset: u64) {
+        let (all, _) = self.words.as_chunks::<WORDS_OF_LINE>();
+        let lines = (self.bytes / LINE_BYTES) as usize;
+        for (line, number) in all[..lines].iter().zip(0u64..) {
+            region.stream_line(offset + number * LINE_BYTES, line);
+        }
+    }
+}
+
 impl SmallRecord {
     /// Bytes that any of them takes in its lane at most.
     pub(crate) const BYTES_MAX: u64 = LINES_MAX as u64 * LINE_BYTES;
@@ -59,9 +78,9 @@ impl SmallRecord {
         self.redo_bytes += bytes.len();
     }
 
-    /// Streams it; returns its bytes in the lane.
+    /// Completes it with its header and CRC.
     #[inline]
-    pub(crate) fn stream(mut self, region: &Region, offset: u64, header: &RecordHeader) -> u64 {
+    pub(crate) fn sealed(mut self, header: &RecordHeader) -> SealedRecord {
         let bytes = padded(record_bytes(self.elements, self.redo_bytes));
         let lines = (bytes / LINE_BYTES) as usize;
         let words = header.words(self.elements, lines as u64);
@@ -69,10 +88,10 @@ impl SmallRecord {
         let (all, _) = self.words.as_chunks_mut::<WORDS_OF_LINE>();
         let crc = crc_of(header.salt, &all[..lines]);
         all[0][CRC_AT / 8] |= u64::from(crc);
-        for (line, number) in all[..lines].iter().zip(0u64..) {
-            region.stream_line(offset + number * LINE_BYTES, line);
+        SealedRecord {
+            words: self.words,
+            bytes,
         }
-        bytes
     }
 
     /// Reads the record with this tag that begins at `offset` into this one, if it is there and whole, is
@@ -187,7 +206,9 @@ mod tests {
                 });
             }
             redo[..deltas].iter().for_each(|bytes| small.redo(*bytes));
-            let bytes = small.stream(&region, 640, &header);
+            let sealed = small.sealed(&header);
+            sealed.stream(&region, 640);
+            let bytes = sealed.bytes;
             let mut expected = Vec::new();
             encode(&header, &listed, &redo[..deltas].concat(), &mut expected);
             assert_eq!(bytes, expected.len() as u64);

@@ -1,0 +1,163 @@
+//! Which members of a mirrored pool are served: what is missing, stale, or of another history.
+
+use std::path::Path;
+
+use forebay_pmem::Region;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::media::geometry::Geometry;
+use crate::media::incarnation::{self, Incarnation};
+use crate::media::roster::Roster;
+use crate::mutants::{Mutant, mutated};
+
+/// A member that was given.
+pub(super) struct Candidate {
+    pub(super) region: Region,
+    pub(super) number: u32,
+    pub(super) identity: u64,
+}
+
+/// The members to serve, the one whose word counts first, and the roster that says so.
+pub(super) struct Membership {
+    pub(super) members: Vec<Candidate>,
+    pub(super) roster: Roster,
+    /// The roster is newer than any that was found: it must be durable before anything is changed.
+    pub(super) is_changed: bool,
+}
+
+fn refused(path: &Path, found: String, todo: &str) -> Error {
+    ErrorKind::Refused {
+        path: path.to_path_buf(),
+        found,
+        todo: todo.into(),
+    }
+    .into()
+}
+
+/// Chooses among members of one pool that differ in number. Changes nothing.
+pub(super) fn choose(
+    given: Vec<Candidate>,
+    geometry: &Geometry,
+    pool_uuid: &[u8; 16],
+    without_missing: bool,
+) -> Result<Membership> {
+    let path = given[0].region.path().to_path_buf();
+    let own: Vec<Option<Roster>> = given
+        .iter()
+        .map(|member| Roster::read(&member.region, geometry, pool_uuid))
+        .collect();
+    let newest = own.iter().flatten().max_by_key(|roster| roster.epoch);
+    let Some(newest) = newest.cloned() else {
+        return Err(refused(
+            &path,
+            "none of its roster lines is valid, so nothing tells which members are complete".into(),
+            "name the pool's other member too, or restore the pool from a copy",
+        ));
+    };
+    check_one_history(&given, &own, &newest)?;
+    let mut roster = newest.clone();
+    for (number, identity) in newest.all_in() {
+        let is_it = |member: &Candidate| member.number == number && member.identity == identity;
+        if given.iter().any(is_it) {
+            continue;
+        }
+        if !without_missing && !mutated(Mutant::OpenedWithoutMemberThatIsIn) {
+            return Err(refused(
+                &path,
+                format!(
+                    "member {number} of the pool has all that was acknowledged, too, and was not given"
+                ),
+                "name it as well; if it is gone for good, say so when opening the pool",
+            ));
+        }
+        roster = roster.without(number);
+    }
+    let mut members: Vec<Candidate> = given
+        .into_iter()
+        .filter(|member| {
+            roster.has_in(member.number, member.identity) || mutated(Mutant::MemberOutTrusted)
+        })
+        .collect();
+    leave_stale(&mut members, &mut roster, geometry, pool_uuid);
+    if members.is_empty() {
+        return Err(refused(
+            &path,
+            "it was taken out of the pool, or it is an old copy of a member".into(),
+            "name the member that was in use last",
+        ));
+    }
+    Ok(Membership {
+        is_changed: roster != newest,
+        members,
+        roster,
+    })
+}
+
+/// A member that was served alone says that the others are out; if two say so of each other, each has
+/// writes that the other lacks.
+fn check_one_history(given: &[Candidate], own: &[Option<Roster>], newest: &Roster) -> Result<()> {
+    if mutated(Mutant::TwoHistoriesJoined) {
+        return Ok(());
+    }
+    for (member, roster) in given.iter().zip(own) {
+        let Some(roster) = roster.as_ref().filter(|roster| *roster != newest) else {
+            continue;
+        };
+        let is_same_epoch = roster.epoch == newest.epoch;
+        let lacks = |(number, identity)| !roster.has_in(number, identity);
+        if is_same_epoch || newest.all_in().any(lacks) {
+            let other = given
+                .iter()
+                .find(|other| newest.has_in(other.number, other.identity));
+            return Err(refused(
+                member.region.path(),
+                format!(
+                    "it was served without {}, which was served without it: each has writes that the other lacks",
+                    other.map_or("another member".into(), |other| other
+                        .region
+                        .path()
+                        .display()
+                        .to_string())
+                ),
+                "name only the member whose writes are to be kept",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Takes out what was in by its own roster and missed an incarnation all the same: an old copy. The member that
+/// is furthest comes first.
+fn leave_stale(
+    members: &mut Vec<Candidate>,
+    roster: &mut Roster,
+    geometry: &Geometry,
+    pool_uuid: &[u8; 16],
+) {
+    let mut found: Vec<(Candidate, Option<Incarnation>)> = members
+        .drain(..)
+        .map(|member| {
+            let own = incarnation::read(&member.region, geometry, pool_uuid);
+            (member, own)
+        })
+        .collect();
+    // Stable: of equals the first member leads.
+    found.sort_by_key(|(_, own)| std::cmp::Reverse(own.map(|own| (own.number, own.checkpoint))));
+    let Some((_, first)) = found.first() else {
+        return;
+    };
+    let first = *first;
+    for (member, own) in found {
+        let is_current = match (first, own) {
+            (Some(first), Some(own)) => own.is_current(&first),
+            // Recovery says what is wrong with it.
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if is_current || mutated(Mutant::StaleMemberTrusted) {
+            members.push(member);
+        } else {
+            *roster = roster.without(member.number);
+        }
+    }
+}

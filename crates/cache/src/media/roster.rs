@@ -1,0 +1,131 @@
+//! The roster of a mirrored pool: which members hold all that was acknowledged.
+//!
+//! Each change of it has an epoch. A member is taken out by a roster that is durable on all others before
+//! anything is acknowledged that it lacks; so of the rosters found later, the newest tells which members are
+//! enough. Two lines per member are written in turn, so that a torn one leaves the other.
+
+use forebay_pmem::Region;
+
+use crate::media::geometry::Geometry;
+use crate::media::layout::{ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine};
+
+/// Epochs beyond it are nonsense: no counter of ours overflows.
+const EPOCH_MAX: u64 = 1 << 62;
+const STATE_IN: u8 = 1;
+const STATE_OUT: u8 = 3;
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Roster {
+    pub(crate) epoch: u64,
+    members: Vec<Listed>,
+}
+
+/// A member in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Listed {
+    /// The first half of its uuid.
+    identity: u64,
+    is_in: bool,
+}
+
+/// What of a member's uuid the roster has.
+pub(crate) fn identity_of(member_uuid: &[u8; 16]) -> u64 {
+    let (half, _) = member_uuid.split_at(8);
+    u64::from_le_bytes(half.try_into().expect("eight bytes"))
+}
+
+impl Roster {
+    /// The first roster of a new pool: every member is in.
+    pub(crate) fn of_new(identities: impl IntoIterator<Item = u64>) -> Roster {
+        let listed = |identity| Listed {
+            identity,
+            is_in: true,
+        };
+        Roster {
+            epoch: 1,
+            members: identities.into_iter().map(listed).collect(),
+        }
+    }
+
+    /// Whether the member of this number and identity is in.
+    pub(crate) fn has_in(&self, number: u32, identity: u64) -> bool {
+        let listed = self.members.get(number as usize);
+        listed.is_some_and(|listed| listed.is_in && listed.identity == identity)
+    }
+
+    /// The numbers of the members that are in, with their identities.
+    pub(crate) fn all_in(&self) -> impl Iterator<Item = (u32, u64)> {
+        let numbered = (0..).zip(&self.members);
+        numbered
+            .filter(|(_, listed)| listed.is_in)
+            .map(|(number, listed)| (number, listed.identity))
+    }
+
+    /// The next roster, in which this member is out.
+    pub(crate) fn without(&self, number: u32) -> Roster {
+        let mut next = self.clone();
+        next.epoch += 1;
+        next.members[number as usize].is_in = false;
+        next
+    }
+
+    /// The newest roster that a member has; `None` if none of its lines is valid.
+    pub(crate) fn read(
+        region: &Region,
+        geometry: &Geometry,
+        pool_uuid: &[u8; 16],
+    ) -> Option<Roster> {
+        let lines = (0..2).filter_map(|which| {
+            let mut raw = [0; ROSTER_BYTES];
+            region.read(geometry.roster_line(which), &mut raw);
+            let line = RosterLine::decode(&raw)?;
+            let is_ours = line.pool_uuid == *pool_uuid
+                && line.members == geometry.members
+                && line.epoch < EPOCH_MAX
+                && line.epoch % 2 == which as u64;
+            is_ours.then(|| Roster::decode(&line)).flatten()
+        });
+        lines.max_by_key(|roster| roster.epoch)
+    }
+
+    fn decode(line: &RosterLine) -> Option<Roster> {
+        let (identities, _) = line.identities.as_chunks::<8>();
+        let numbered = line.states.iter().zip(identities);
+        let listed = numbered.take(line.members as usize);
+        let members = listed.map(|(state, identity)| {
+            let known = matches!(*state, STATE_IN | STATE_OUT);
+            known.then(|| Listed {
+                identity: u64::from_le_bytes(*identity),
+                is_in: *state == STATE_IN,
+            })
+        });
+        Some(Roster {
+            epoch: line.epoch,
+            members: members.collect::<Option<_>>()?,
+        })
+    }
+
+    /// Stores and flushes it on a member, over the older line; durable after a fence.
+    pub(crate) fn store(&self, region: &Region, geometry: &Geometry, pool_uuid: [u8; 16]) {
+        let mut line = RosterLine {
+            pool_uuid,
+            epoch: self.epoch,
+            members: self.members.len() as u32,
+            reserved0: 0,
+            states: [0; ROSTER_MEMBERS_MAX],
+            identities: [0; 8 * ROSTER_MEMBERS_MAX],
+            reserved: [0; 76],
+            crc: 0,
+        };
+        let (identities, _) = line.identities.as_chunks_mut::<8>();
+        let places = line.states.iter_mut().zip(identities);
+        for ((state, identity), listed) in places.zip(&self.members) {
+            *state = if listed.is_in { STATE_IN } else { STATE_OUT };
+            *identity = listed.identity.to_le_bytes();
+        }
+        let offset = geometry.roster_line((self.epoch % 2) as usize);
+        region.store(offset, &line.encode());
+        region.flush(offset, ROSTER_BYTES);
+    }
+}

@@ -1,0 +1,127 @@
+//! Makes the members of a mirror say the same, before recovery rests anything on what one of them says alone: if
+//! power failed again and that one died, the other would have half of what was decided.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::log::read_record;
+use crate::log::record::Records;
+use crate::media::Media;
+use crate::media::incarnation::{self, Incarnation};
+use crate::media::layout::{CheckpointLine, IncarnationLine, LINE_BYTES};
+use crate::media::salt::Salt;
+use crate::mutants::{Mutant, mutated};
+
+/// Streams each committed record to the member that lacks it; durable with the next fence.
+pub(super) fn log(media: &Media, salt: Salt, log: &Records) {
+    if mutated(Mutant::RecordNotRestored) {
+        return;
+    }
+    let geometry = &media.geometry;
+    let mut raw = Vec::new();
+    for record in log.iter() {
+        let (lane, position) = (record.lane(), record.position());
+        let at = position % geometry.lane_bytes;
+        let offset = geometry.lane_offset(lane) + at;
+        let copies: Vec<_> = media
+            .metadata()
+            .map(|region| {
+                let found = read_record(region, geometry, salt, lane, at, &mut raw);
+                (region, found == Some(position))
+            })
+            .collect();
+        let Some((whole, _)) = copies.iter().find(|(_, is_whole)| *is_whole) else {
+            continue;
+        };
+        for (region, _) in copies.iter().filter(|(_, is_whole)| !is_whole) {
+            let mut bytes = vec![0; record.bytes() as usize];
+            whole.read(offset, &mut bytes);
+            region.stream(offset, &bytes);
+        }
+    }
+}
+
+/// Strict: stores the word that covers a lane's last committed record where a member lacks it; durable with the next
+/// fence.
+pub(super) fn commit_words(media: &Media, salt: Salt, log: &Records) {
+    if mutated(Mutant::RecordNotRestored) {
+        return;
+    }
+    let mut last: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for record in log.iter() {
+        let end = record.position() + record.bytes();
+        let known = last.entry(record.lane()).or_default();
+        *known = (*known).max((record.position(), end));
+    }
+    for (lane, (position, end)) in last {
+        let offset = media.geometry.commit_word(lane);
+        let is_covered = |word: u64| {
+            let committed = salt.committed_end(lane, word, position);
+            committed.is_some_and(|committed| end <= committed)
+        };
+        let words = || {
+            media
+                .metadata()
+                .map(|region| (region, region.load_u64(offset)))
+        };
+        let Some((_, covering)) = words().find(|(_, word)| is_covered(*word)) else {
+            // It was acknowledged for certain, and the word is damaged on both.
+            continue;
+        };
+        for (region, _) in words().filter(|(_, word)| !is_covered(*word)) {
+            region.store_u64(offset, covering);
+            region.flush(offset, 8);
+        }
+    }
+}
+
+/// Brings a member to the incarnation and the checkpoint of the one that leads, which may be one ahead of it in either.
+/// In two steps, so that at each moment one of its own checkpoint lines counts.
+pub(super) fn checkpoint_lines(
+    media: &Media,
+    pool_uuid: &[u8; 16],
+    current: &Incarnation,
+) -> Result<()> {
+    let Some(mate) = media.mate() else {
+        return Ok(());
+    };
+    let geometry = &media.geometry;
+    let own = incarnation::read(mate, geometry, pool_uuid);
+    let stands = own.is_some_and(|own| {
+        (own.number, own.checkpoint, own.checkpoint_line)
+            == (current.number, current.checkpoint, current.checkpoint_line)
+    });
+    if stands {
+        return Ok(());
+    }
+    let line = CheckpointLine::new(
+        current.number,
+        current.salt,
+        current.checkpoint,
+        current.sizes,
+    );
+    let line = match current.is_confirmed {
+        true => line.confirmed(),
+        false => line,
+    };
+    let spare = own.map_or(current.checkpoint_line, |own| own.checkpoint_line ^ 1);
+    mate.store(geometry.checkpoint_line(spare), &line.encode());
+    mate.flush(geometry.checkpoint_line(spare), LINE_BYTES as usize);
+    // Orders this S before the incarnation that it belongs to, and before the end of the member's own.
+    media.fence()?;
+    if own.is_none_or(|own| own.number != current.number) {
+        let offset = geometry.incarnation_line((current.number % 2) as usize);
+        mate.store(offset, &IncarnationLine::new(*pool_uuid, &line).encode());
+        mate.flush(offset, LINE_BYTES as usize);
+        // Orders the incarnation before the end of the member's own S.
+        media.fence()?;
+    }
+    if spare != current.checkpoint_line {
+        let offset = geometry.checkpoint_line(current.checkpoint_line);
+        mate.store(offset, &line.encode());
+        mate.flush(offset, LINE_BYTES as usize);
+        // Orders it before the switch, which stores over the other one.
+        media.fence()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! A pool on two members that hold the same: either is enough, and none that is behind is believed.
+
+use std::sync::Arc;
+
+use forebay::{
+    Backing, ErrorKind, MemoryStore, Pool, PoolOptions, Redundancy, Region, RuntimeOptions,
+};
+use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
+
+const BLOCK: usize = 128;
+const BLOCKS: u64 = 64;
+
+/// A pool in two shadows, with a volume over a store in memory.
+struct Mirror {
+    members: Vec<Arc<Shadow>>,
+    store: Arc<MemoryStore>,
+}
+
+fn options() -> PoolOptions {
+    PoolOptions::default()
+        .block_bytes(BLOCK as u32)
+        .unit_bytes(256)
+        .volumes(2)
+        .lanes(2)
+        .lane_bytes(1024)
+        .background(false)
+        .accept_stale(true)
+        .redundancy(Redundancy::Mirror)
+}
+
+fn alone() -> RuntimeOptions {
+    options().runtime_options().clone().without_missing(true)
+}
+
+fn regions(images: &[&[u8]]) -> Vec<Region> {
+    images
+        .iter()
+        .map(|image| Region::shadow_from(image))
+        .collect()
+}
+
+impl Mirror {
+    fn new() -> (Mirror, Pool) {
+        let shadow = || Arc::new(Shadow::new(16 << 10, ShadowModel::Lines));
+        let members = vec![shadow(), shadow()];
+        let on = members.iter().cloned().map(Region::on_shadow).collect();
+        let pool = Pool::create_on(on, &options()).expect("create");
+        let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64));
+        (Mirror { members, store }, pool)
+    }
+    fn attach(&self, pool: &Pool) -> forebay::Volume {
+        let backing = Backing::from_store(self.store.clone());
+        pool.attach(backing).expect("attach")
+    }
+    /// What a power cut leaves at least of each member.
+    fn durable(&self) -> Vec<Vec<u8>> {
+        let of = |shadow: &Arc<Shadow>| shadow.crash_state().durable().to_vec();
+        self.members.iter().map(of).collect()
+    }
+    fn check(&self, pool: &Pool, blocks: std::ops::Range<u64>, byte: u8) {
+        let volume = self.attach(pool);
+        let mut out = [0; BLOCK];
+        for block in blocks {
+            volume.read(block, &mut out).expect("read");
+            assert_eq!(out, [byte; BLOCK], "block {block}");
+        }
+    }
+}
+
+fn put(volume: &forebay::Volume, blocks: std::ops::Range<u64>, byte: u8) {
+    for block in blocks {
+        volume.write(block, &[byte; BLOCK]).expect("write");
+    }
+}
+
+#[test]
+fn each_member_alone_has_all_that_was_acknowledged() {
+    let (mirror, pool) = Mirror::new();
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..10, 1);
+    pool.checkpoint().expect("checkpoint");
+    put(&volume, 5..20, 1);
+    let durable = mirror.durable();
+    for (member, image) in durable.iter().enumerate() {
+        let image = || regions(&[image]);
+        let refused = Pool::open_on(image(), options().runtime_options().clone());
+        let refused = refused.expect_err("the other one is missing");
+        assert!(
+            matches!(refused.kind(), ErrorKind::Refused { .. }),
+            "{refused}"
+        );
+        let pool = Pool::open_on(image(), alone()).expect("open");
+        assert_eq!(pool.members_in(), [member as u32]);
+        mirror.check(&pool, 0..20, 1);
+    }
+    let both = regions(&[&durable[1], &durable[0]]);
+    let pool = Pool::open_on(both, options().runtime_options().clone()).expect("open");
+    assert_eq!(pool.members_in(), [0, 1]);
+    mirror.check(&pool, 0..20, 1);
+}
+
+#[test]
+fn a_member_that_was_away_is_left_out_and_two_histories_are_refused() {
+    let (mirror, pool) = Mirror::new();
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..10, 1);
+    let before = mirror.durable();
+    pool.take_member_out(1).expect("one is left");
+    assert_eq!(pool.members_in(), [0]);
+    let last = pool.take_member_out(0).expect_err("the last one");
+    assert!(matches!(last.kind(), ErrorKind::Options(_)), "{last}");
+    put(&volume, 0..20, 2);
+    let after = mirror.durable();
+    let runtime = || options().runtime_options().clone();
+    // The other member as it was, and as it is now: out.
+    for other in [&before[1], &after[1]] {
+        let pool = Pool::open_on(regions(&[other, &after[0]]), runtime()).expect("open");
+        assert_eq!(pool.members_in(), [0]);
+        mirror.check(&pool, 0..20, 2);
+    }
+    // Served without each other.
+    let other = Arc::new(Shadow::from_image(&before[1], ShadowModel::Lines));
+    let pool = Pool::open_on(vec![Region::on_shadow(other.clone())], alone()).expect("open");
+    drop(pool);
+    let other = other.crash_state().durable().to_vec();
+    let refused = Pool::open_on(regions(&[&after[0], &other]), runtime());
+    let refused = refused.expect_err("two histories").to_string();
+    assert!(refused.contains("each has writes"), "{refused}");
+}
+
+#[test]
+fn a_member_whose_fence_fails_is_out_before_the_write_is_acknowledged() {
+    for gone in 0..2 {
+        let (mirror, pool) = Mirror::new();
+        let volume = mirror.attach(&pool);
+        put(&volume, 0..10, 1);
+        mirror.members[gone].set_fence_failure(FenceFailure::From(0));
+        put(&volume, 0..20, 2);
+        assert_eq!(pool.members_in(), [1 - gone as u32]);
+        mirror.check_held(&volume, 0..20, 2);
+        pool.checkpoint().expect("checkpoint");
+        put(&volume, 10..30, 2);
+        let durable = mirror.durable();
+        let given = regions(&[&durable[0], &durable[1]]);
+        let pool = Pool::open_on(given, options().runtime_options().clone()).expect("open");
+        assert_eq!(pool.members_in(), [1 - gone as u32]);
+        mirror.check(&pool, 0..30, 2);
+        // The last one fails, too.
+        let (mirror, pool) = Mirror::new();
+        let volume = mirror.attach(&pool);
+        for member in &mirror.members {
+            member.set_fence_failure(FenceFailure::From(0));
+        }
+        let refused = volume.write(0, &[3; BLOCK]).expect_err("none is left");
+        assert!(
+            !matches!(refused.kind(), ErrorKind::Options(_)),
+            "{refused}"
+        );
+    }
+}
+
+impl Mirror {
+    fn check_held(&self, volume: &forebay::Volume, blocks: std::ops::Range<u64>, byte: u8) {
+        let mut out = [0; BLOCK];
+        for block in blocks {
+            volume.read(block, &mut out).expect("read");
+            assert_eq!(out, [byte; BLOCK], "block {block}");
+        }
+    }
+}
+
+/// Whatever a power cut leaves on each of them.
+#[test]
+fn a_power_cut_and_a_dead_member_lose_nothing() {
+    let mut random = 1u64;
+    let mut draw = |below: u64| {
+        random = random
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (random >> 33) % below
+    };
+    for _ in 0..60 {
+        let (mirror, pool) = Mirror::new();
+        let volume = mirror.attach(&pool);
+        let mut held = [0u8; BLOCKS as usize];
+        for byte in 1..80u8 {
+            let block = draw(24);
+            match draw(8) {
+                0 => pool.checkpoint().expect("checkpoint"),
+                1 => assert!(pool.write_back_once().is_ok()),
+                2 => assert!(pool.reclaim_once(3).is_ok()),
+                3 => volume.read(block + 24, &mut [0; BLOCK]).expect("read"),
+                _ => {
+                    put(&volume, block..block + 1, byte);
+                    held[block as usize] = byte;
+                }
+            }
+        }
+        let durable = mirror.durable();
+        let both: Vec<&[u8]> = durable.iter().map(Vec::as_slice).collect();
+        for given in [&both[..], &both[..1], &both[1..]] {
+            let pool = Pool::open_on(regions(given), alone()).expect("open");
+            let volume = mirror.attach(&pool);
+            let mut out = [0; BLOCK];
+            for (block, byte) in (0..).zip(held) {
+                volume.read(block, &mut out).expect("read");
+                assert_eq!(out, [byte; BLOCK], "block {block}");
+            }
+        }
+    }
+}
