@@ -358,7 +358,11 @@ mod tests {
 
     #[test]
     fn a_short_campaign_finds_nothing_and_can_be_repeated() {
-        let pools = [(Subject::Pool, 2_000), (Subject::PoolInDram, 1_000)];
+        let pools = [
+            (Subject::Pool, 2_000),
+            (Subject::PoolInDram, 1_000),
+            (Subject::PoolMirrored, 1_000),
+        ];
         for (subject, images) in pools.into_iter().chain([(Subject::Files, 60)]) {
             let outcome = run_alone(subject, images);
             assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);

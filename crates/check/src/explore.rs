@@ -5,6 +5,7 @@ use crate::cache::Begins;
 use crate::digest::Tracing;
 use crate::files;
 use crate::focus::Focus;
+use crate::histories::verify_refusals;
 use crate::image::{CrashCase, Image};
 use crate::incarnation::{Incarnation, Plan, caught, run_processes};
 use crate::lost::{self, verify_lossy};
@@ -87,6 +88,8 @@ struct Chapter {
     number: usize,
     /// A process was killed in an incarnation before.
     is_killed: bool,
+    /// Member by member, whether one before may have taken it out.
+    out: Vec<bool>,
 }
 
 /// What is known of an image besides its bytes.
@@ -151,6 +154,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
             replaced: HashSet::new(),
             number: 0,
             is_killed: false,
+            out: Vec::new(),
         };
         self.run_and_crash(&mut story, chapter).map_err(violation)
     }
@@ -177,6 +181,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
             replaced,
             number,
             is_killed,
+            out,
         } = chapter;
         let capture = Capture {
             rng: story.rng.fork(),
@@ -221,6 +226,11 @@ impl<'a, T: Tally> Explorer<'a, T> {
         if let Some(failure) = failure {
             return Err(format!("incarnation {number}: {failure}"));
         }
+        let old = match begins {
+            // Those were members of another pool.
+            Begins::Created => Image::default(),
+            Begins::Opened | Begins::Grown => start,
+        };
         let mut oracle = Oracle::new(legal);
         let mut events = record.events.iter();
         let mut seen = 0;
@@ -250,7 +260,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
                 is_killed: is_killed || case.is_killed,
                 ordinal,
             };
-            self.crash(story, case, &legal, (number, past))
+            self.crash(story, case, &legal, (number, past), (&old, &out))
                 .map_err(context)?;
             if story.images >= IMAGES_MAX {
                 break;
@@ -266,7 +276,10 @@ impl<'a, T: Tally> Explorer<'a, T> {
         case: &CrashCase,
         legal: &HashSet<BlockStates>,
         (number, past): (usize, Past),
+        (old, out): (&Image, &[bool]),
     ) -> Result<(), String> {
+        let before = out.iter().copied().chain(std::iter::repeat(false));
+        let out: Vec<bool> = case.out.iter().zip(before).map(|(a, b)| *a || b).collect();
         let mut image = Image::default();
         let limit = match (story.is_exhaustive, story.focus) {
             (true, _) => 256,
@@ -302,6 +315,15 @@ impl<'a, T: Tally> Explorer<'a, T> {
                     lost::lose_some(&mut story.rng, &story.shape, &mut image);
                 }
                 self.verify_image(story, &image, legal, past)?;
+                let variants = image.with_a_member_gone(&story.shape, old, &out);
+                let are_all_in = case.is_made && !out.contains(&true) && !variants.is_empty();
+                if are_all_in && story.rng.u8(..8) == 0 {
+                    caught(|| verify_refusals(&story.shape, &image))??;
+                }
+                for variant in &variants {
+                    let verified = self.verify_image(story, &variant.image, legal, past);
+                    verified.map_err(|error| format!("{}: {error}", variant.what))?;
+                }
             }
         }
         if case.is_made && story.goes_on(number, past.ordinal, case.events == 0) {
@@ -315,9 +337,14 @@ impl<'a, T: Tally> Explorer<'a, T> {
             let script = story.script(number + 1);
             let policy = Policy::random(&mut story.rng, script.len(), 100);
             let begins = match story.rng.u8(..16) {
-                0 => Begins::Created,
+                // Not of fewer members.
+                0 if image.media.len() == story.shape.members => Begins::Created,
                 roll if roll < 8 && story.shape.grows => Begins::Grown,
                 _ => Begins::Opened,
+            };
+            let out = match begins {
+                Begins::Created => out,
+                Begins::Opened | Begins::Grown => story.goes_on_without(&mut image, old, out),
             };
             let (legal, replaced) = match begins {
                 // What the old pool held goes with it.
@@ -333,6 +360,10 @@ impl<'a, T: Tally> Explorer<'a, T> {
                 replaced,
                 number: number + 1,
                 is_killed: past.is_killed,
+                out: match begins {
+                    Begins::Created => Vec::new(),
+                    Begins::Opened | Begins::Grown => out,
+                },
             };
             self.run_and_crash(story, chapter)?;
         }
@@ -407,6 +438,23 @@ impl Story {
             None => (INCARNATIONS_MAX, if number == 0 { 6 } else { 3 }),
         };
         number < incarnations_max && self.rng.u32(..256) < chances
+    }
+
+    /// Of a mirror one member may be dead from here on, or an old copy. Says which members are out.
+    fn goes_on_without(&mut self, image: &mut Image, old: &Image, mut out: Vec<bool>) -> Vec<bool> {
+        if !self.shape.mirrored || self.rng.bool() {
+            return out;
+        }
+        let mut variants = image.with_a_member_gone(&self.shape, old, &out);
+        if variants.is_empty() {
+            return out;
+        }
+        let chosen = variants.swap_remove(self.rng.usize(..variants.len()));
+        if let Some(gone) = chosen.gone {
+            out[gone] = true;
+        }
+        *image = chosen.image;
+        out
     }
 
     /// Whether a crash tears all that was being stored.

@@ -20,6 +20,16 @@ pub struct Image {
     pub lost: Vec<Vec<u64>>,
 }
 
+/// What is found of a mirror of which a member failed.
+pub struct Gone {
+    /// What is found.
+    pub image: Image,
+    /// What happened, in words.
+    pub what: String,
+    /// The member that is there and out.
+    pub gone: Option<usize>,
+}
+
 /// A moment at which the power may fail.
 pub struct CrashCase {
     /// What each member may hold.
@@ -36,9 +46,43 @@ pub struct CrashCase {
     pub lost: Vec<Vec<u64>>,
     /// A process had been killed since the power failed last.
     pub is_killed: bool,
+    /// Member by member, whether it may have been taken out of its pool.
+    pub out: Vec<bool>,
 }
 
 impl Image {
+    /// Of a mirror, what else may be found: each member alone, the other one dead, and with the other one as it was
+    /// in `old`. Not a member that is among `out`: it may lack what was acknowledged.
+    pub fn with_a_member_gone(&self, shape: &Shape, old: &Image, out: &[bool]) -> Vec<Gone> {
+        let mut variants = Vec::new();
+        if !shape.mirrored || self.has_lost_pages() || self.media.len() != 2 {
+            return variants;
+        }
+        let is_out = |member: usize| out.get(member).is_some_and(|is_out| *is_out);
+        for (left, gone) in [(0, 1), (1, 0)] {
+            if is_out(left) {
+                continue;
+            }
+            let mut image = self.clone();
+            image.media = vec![self.media[left].clone()];
+            variants.push(Gone {
+                image,
+                what: format!("member {gone} is dead"),
+                gone: None,
+            });
+            if let Some(before) = old.media.get(gone) {
+                let mut image = self.clone();
+                image.media[gone].clone_from(before);
+                variants.push(Gone {
+                    image,
+                    what: format!("member {gone} is an old copy"),
+                    gone: Some(gone),
+                });
+            }
+        }
+        variants
+    }
+
     /// Whether pages of it are lost.
     pub fn has_lost_pages(&self) -> bool {
         self.lost.iter().any(|pages| !pages.is_empty())

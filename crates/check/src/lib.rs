@@ -17,6 +17,7 @@ mod faulty;
 mod files;
 mod focus;
 mod focus_scripts;
+mod histories;
 mod image;
 mod incarnation;
 mod lost;

@@ -37,6 +37,18 @@ impl Fault {
             forebay::internals::mutants,
             |mutant: mutants::Mutant| match mutant {
                 mutants::Mutant::GoneEntriesNotSent => Subject::PoolInDram,
+                mutants::Mutant::OpenedWithoutMemberThatIsIn
+                | mutants::Mutant::MemberOutTrusted
+                | mutants::Mutant::TwoHistoriesJoined
+                | mutants::Mutant::StaleMemberTrusted
+                | mutants::Mutant::CopyNotStreamed
+                | mutants::Mutant::RosterAfterAcknowledgement
+                | mutants::Mutant::SharedWithUnprotected
+                | mutants::Mutant::RecordOnOneMember
+                | mutants::Mutant::TestedByFirstHalfOnly
+                | mutants::Mutant::TestedHalfNotRestored
+                | mutants::Mutant::RecordNotRestored
+                | mutants::Mutant::DeltaOnOneHalf => Subject::PoolMirrored,
                 _ => Subject::Pool,
             }
         );

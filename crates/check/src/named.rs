@@ -90,6 +90,10 @@ impl Scenario {
     pub fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
         let (mut shape, script, policy, rng) = self.drawn(subject);
         shape.entries_in_dram = subject == Subject::PoolInDram;
+        if subject == Subject::PoolMirrored {
+            // Without checksums no half could be told from the other.
+            (shape.mirrored, shape.members, shape.checksums) = (true, 2, true);
+        }
         (shape, script, policy, rng)
     }
 

@@ -4,7 +4,7 @@ use crate::cache::Begins;
 use crate::image::{Image, regions};
 use crate::scenario::Shape;
 use crate::world::Refusal;
-use forebay::{Backing, Pool, PoolOptions, ReplacementPolicy, VerifyPolicy, Volume};
+use forebay::{Backing, Pool, PoolOptions, Redundancy, ReplacementPolicy, VerifyPolicy, Volume};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
 use forebay_volatile::VolatileDisk;
@@ -44,6 +44,10 @@ fn options(shape: &Shape) -> PoolOptions {
         .compare_writes(shape.compares)
         .always_compare(true)
         .entries_in_dram(shape.entries_in_dram)
+        .redundancy(match shape.mirrored {
+            true => Redundancy::Mirror,
+            false => Redundancy::None,
+        })
         .dirty_low_per_mille(shape.watermarks.0)
         .free_low_per_mille(shape.watermarks.1)
         .verify(match shape.verifies {
@@ -66,7 +70,8 @@ pub fn open(
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
     repeat_choices(shape, incarnation);
-    let options = options(shape);
+    let is_missing = shape.mirrored && regions.len() < shape.members;
+    let options = options(shape).without_missing(is_missing);
     let (what, pool) = match begins {
         Begins::Opened => (
             "open",
@@ -109,6 +114,20 @@ pub fn open_or_why(
 ) -> forebay::Result<OpenPool> {
     repeat_choices(shape, incarnation);
     let options = options(shape).accept_loss(accepts_loss);
+    let runtime = options.runtime_options().clone();
+    attached(shape, Pool::open_on(regions, runtime)?, backing)
+}
+
+/// As `open_or_why`, without members that are missing or not.
+pub fn open_members(
+    shape: &Shape,
+    incarnation: u64,
+    regions: Vec<Region>,
+    backing: impl Fn(usize) -> Backing,
+    without_missing: bool,
+) -> forebay::Result<OpenPool> {
+    repeat_choices(shape, incarnation);
+    let options = options(shape).without_missing(without_missing);
     let runtime = options.runtime_options().clone();
     attached(shape, Pool::open_on(regions, runtime)?, backing)
 }

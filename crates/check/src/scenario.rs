@@ -53,6 +53,8 @@ pub struct Shape {
     pub grows: bool,
     /// The pool keeps its entry table in DRAM while it is open.
     pub entries_in_dram: bool,
+    /// Both members hold the same.
+    pub mirrored: bool,
     /// An engine and not a pool: of the above only the sizes of blocks, slots and disk and
     /// `fill_on_read` say something then.
     pub engine: Option<EngineShape>,
@@ -124,6 +126,7 @@ impl Shape {
             starts_attached,
             grows: rng.u8(..6) == 0,
             entries_in_dram: false,
+            mirrored: false,
             engine: None,
         }
     }
@@ -153,6 +156,7 @@ impl Shape {
             starts_attached: true,
             grows: false,
             entries_in_dram: false,
+            mirrored: false,
             engine: None,
         }
     }
@@ -188,14 +192,16 @@ impl Shape {
     fn bytes_for(&self, slots: usize) -> u64 {
         let unit = self.unit_bytes() as u64;
         let round = |bytes: u64| bytes.next_multiple_of(unit);
-        let slots = slots.next_multiple_of(self.members) as u64;
+        let spread_over = if self.mirrored { 1 } else { self.members };
+        let slots = slots.next_multiple_of(spread_over) as u64;
         let entries = (slots + slots / 8 + 4).next_multiple_of(4);
-        let fixed = round(unit * 5 + u64::from(self.lanes) * 64)
+        let head_units = if self.mirrored { 7 } else { 5 };
+        let fixed = round(unit * head_units + u64::from(self.lanes) * 64)
             + round(self.volumes as u64 * 1024)
             + round(entries * 16)
             + round(u64::from(self.lanes) * self.lane_bytes);
         let block = self.block_bytes as u64;
-        (fixed.next_multiple_of(block) + slots / self.members as u64 * block)
+        (fixed.next_multiple_of(block) + slots / spread_over as u64 * block)
             .next_multiple_of(unit.max(block))
     }
 

@@ -20,6 +20,8 @@ use std::str::FromStr;
 
 /// What the command line calls pools with their entries in DRAM.
 const IN_DRAM: &str = "forebay-in-dram";
+/// And pools on two members that hold the same.
+const MIRRORED: &str = "forebay-mirror";
 
 /// What is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub enum Subject {
     Pool,
     /// The same, each with its entry table in DRAM while it is open.
     PoolInDram,
+    /// The same on two members that hold the same: each image is recovered with both, with each one dead, and with an
+    /// old copy in its place.
+    PoolMirrored,
     /// An engine behind the trait that all of them have.
     Engine {
         /// Which one.
@@ -50,7 +55,10 @@ impl Subject {
 
     /// Whether it is Forebay's own pool, one way or the other.
     pub fn is_pool(self) -> bool {
-        matches!(self, Subject::Pool | Subject::PoolInDram)
+        matches!(
+            self,
+            Subject::Pool | Subject::PoolInDram | Subject::PoolMirrored
+        )
     }
 
     /// An engine of the lab.
@@ -80,6 +88,7 @@ impl Subject {
         match self {
             Subject::Pool => String::new(),
             Subject::PoolInDram => format!(" --engine {IN_DRAM}"),
+            Subject::PoolMirrored => format!(" --engine {MIRRORED}"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { " --as-printed" } else { "" };
                 format!(" --engine {maker}{printed}")
@@ -93,6 +102,7 @@ impl Subject {
         match self {
             Subject::Pool => String::from(what),
             Subject::PoolInDram => format!("{what}_entries_in_dram"),
+            Subject::PoolMirrored => format!("{what}_mirror"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { "_as_printed" } else { "" };
                 format!("{what}_{maker}{printed}")
@@ -104,31 +114,31 @@ impl Subject {
     /// A shape drawn from `rng`.
     pub fn random_shape(self, rng: &mut fastrand::Rng) -> Shape {
         match self {
-            Subject::Pool | Subject::PoolInDram => Shape::random(rng),
+            _ if self.is_pool() => Shape::random(rng),
             Subject::Engine { maker, as_printed } => {
                 engine_scenario::random_shape(rng, maker, as_printed)
             }
-            Subject::Files => unreachable!("files have no shape"),
+            _ => unreachable!("files have no shape"),
         }
     }
 
     /// How many systematic scripts it has.
     pub fn systematic_scripts(self) -> usize {
         match self {
-            Subject::Pool | Subject::PoolInDram => systematic::SCRIPTS,
+            _ if self.is_pool() => systematic::SCRIPTS,
             Subject::Engine { .. } => engine_scenario::SCRIPTS,
-            Subject::Files => 0,
+            _ => 0,
         }
     }
 
     /// The shape and the script with this number.
     pub fn systematic_script(self, number: usize) -> (Shape, Script) {
         match self {
-            Subject::Pool | Subject::PoolInDram => systematic::script(number),
+            _ if self.is_pool() => systematic::script(number),
             Subject::Engine { maker, as_printed } => {
                 engine_scenario::systematic_script(number, maker, as_printed)
             }
-            Subject::Files => unreachable!("files have no systematic scripts"),
+            _ => unreachable!("files have no systematic scripts"),
         }
     }
 }
@@ -140,6 +150,7 @@ impl FromStr for Subject {
         match text {
             "forebay" => Ok(Subject::Pool),
             IN_DRAM => Ok(Subject::PoolInDram),
+            MIRRORED => Ok(Subject::PoolMirrored),
             "files" => Ok(Subject::Files),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {

@@ -103,6 +103,8 @@ pub struct World {
     has_failing_stores: AtomicBool,
     is_made: AtomicBool,
     is_killed: AtomicBool,
+    /// Members whose fences were made to fail.
+    out: Vec<AtomicBool>,
 }
 
 /// What an incarnation leaves behind.
@@ -157,6 +159,7 @@ impl World {
             has_failing_stores: AtomicBool::new(false),
             is_made: AtomicBool::new(true),
             is_killed: AtomicBool::new(false),
+            out: image.media.iter().map(|_| AtomicBool::new(false)).collect(),
         }
     }
 
@@ -186,6 +189,7 @@ impl World {
         self.has_failed_fences.store(true, Ordering::Relaxed);
         let member = after as usize % self.shadows.len();
         self.shadows[member].set_fence_failure(FenceFailure::After(after));
+        self.out[member].store(true, Ordering::Relaxed);
     }
 
     /// Whether fences were made to fail.
@@ -340,6 +344,11 @@ impl World {
             is_made: self.is_made(),
             lost: self.lost_pages(),
             is_killed: self.is_killed.load(Ordering::Relaxed),
+            out: self
+                .out
+                .iter()
+                .map(|is_out| is_out.load(Ordering::Relaxed))
+                .collect(),
         }
     }
 
