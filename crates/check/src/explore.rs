@@ -435,6 +435,8 @@ impl Story {
                 focus.incarnations_max(),
                 focus.chances_of_more(number, case, is_opening),
             ),
+            // What one member alone has is decided in a recovery, and shows when that is crashed.
+            None if self.shape.mirrored => (INCARNATIONS_MAX, 40),
             None => (INCARNATIONS_MAX, if number == 0 { 6 } else { 3 }),
         };
         number < incarnations_max && self.rng.u32(..256) < chances

@@ -46,6 +46,8 @@ pub struct CrashCase {
     pub lost: Vec<Vec<u64>>,
     /// A process had been killed since the power failed last.
     pub is_killed: bool,
+    /// The members hold the same.
+    pub are_mirrored: bool,
     /// Member by member, whether it may have been taken out of its pool.
     pub out: Vec<bool>,
 }
@@ -166,9 +168,13 @@ impl CrashCase {
     /// One of these kinds.
     pub fn sample_from(&self, some: &[Distribution], rng: &mut fastrand::Rng, image: &mut Image) {
         image.media.resize(self.media.len(), Vec::new());
-        let distribution = some[rng.usize(..some.len())];
+        let mut distribution = some[rng.usize(..some.len())];
         for (member, bytes) in self.media.iter().zip(&mut image.media) {
             member.sample_from(distribution, rng, bytes);
+            if self.are_mirrored {
+                // One may have all and the other one nothing.
+                distribution = some[rng.usize(..some.len())];
+            }
         }
         self.sample_stores(rng, image);
         image.lose(self.lost.clone());

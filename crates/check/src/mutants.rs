@@ -45,9 +45,7 @@ impl Fault {
                 | mutants::Mutant::RosterAfterAcknowledgement
                 | mutants::Mutant::SharedWithUnprotected
                 | mutants::Mutant::RecordOnOneMember
-                | mutants::Mutant::TestedByFirstHalfOnly
                 | mutants::Mutant::TestedHalfNotRestored
-                | mutants::Mutant::RecordNotRestored
                 | mutants::Mutant::DeltaOnOneHalf => Subject::PoolMirrored,
                 _ => Subject::Pool,
             }

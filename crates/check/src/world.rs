@@ -103,6 +103,7 @@ pub struct World {
     has_failing_stores: AtomicBool,
     is_made: AtomicBool,
     is_killed: AtomicBool,
+    are_mirrored: bool,
     /// Members whose fences were made to fail.
     out: Vec<AtomicBool>,
 }
@@ -159,6 +160,7 @@ impl World {
             has_failing_stores: AtomicBool::new(false),
             is_made: AtomicBool::new(true),
             is_killed: AtomicBool::new(false),
+            are_mirrored: shape.mirrored,
             out: image.media.iter().map(|_| AtomicBool::new(false)).collect(),
         }
     }
@@ -344,6 +346,7 @@ impl World {
             is_made: self.is_made(),
             lost: self.lost_pages(),
             is_killed: self.is_killed.load(Ordering::Relaxed),
+            are_mirrored: self.are_mirrored,
             out: self
                 .out
                 .iter()
