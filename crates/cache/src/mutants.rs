@@ -81,9 +81,7 @@ forebay_pmem::define_mutants! {
         RosterAfterAcknowledgement,
         SharedWithUnprotected,
         RecordOnOneMember,
-        TestedByFirstHalfOnly,
         TestedHalfNotRestored,
-        RecordNotRestored,
         DeltaOnOneHalf,
     }
 }

@@ -1,11 +1,11 @@
 //! A pool on two members that hold the same: either is enough, and none that is behind is believed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use forebay::{
     Backing, ErrorKind, MemoryStore, Pool, PoolOptions, Redundancy, Region, RuntimeOptions,
 };
-use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
+use forebay_pmem::shadow::{Distribution, FenceFailure, Shadow, ShadowModel};
 
 const BLOCK: usize = 128;
 const BLOCKS: u64 = 64;
@@ -22,7 +22,7 @@ fn options() -> PoolOptions {
         .unit_bytes(256)
         .volumes(2)
         .lanes(2)
-        .lane_bytes(1024)
+        .lane_bytes(2048)
         .background(false)
         .accept_stale(true)
         .redundancy(Redundancy::Mirror)
@@ -40,11 +40,11 @@ fn regions(images: &[&[u8]]) -> Vec<Region> {
 }
 
 impl Mirror {
-    fn new() -> (Mirror, Pool) {
+    fn new(options: &PoolOptions) -> (Mirror, Pool) {
         let shadow = || Arc::new(Shadow::new(16 << 10, ShadowModel::Lines));
         let members = vec![shadow(), shadow()];
         let on = members.iter().cloned().map(Region::on_shadow).collect();
-        let pool = Pool::create_on(on, &options()).expect("create");
+        let pool = Pool::create_on(on, options).expect("create");
         let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64));
         (Mirror { members, store }, pool)
     }
@@ -75,7 +75,7 @@ fn put(volume: &forebay::Volume, blocks: std::ops::Range<u64>, byte: u8) {
 
 #[test]
 fn each_member_alone_has_all_that_was_acknowledged() {
-    let (mirror, pool) = Mirror::new();
+    let (mirror, pool) = Mirror::new(&options());
     let volume = mirror.attach(&pool);
     put(&volume, 0..10, 1);
     pool.checkpoint().expect("checkpoint");
@@ -101,7 +101,7 @@ fn each_member_alone_has_all_that_was_acknowledged() {
 
 #[test]
 fn a_member_that_was_away_is_left_out_and_two_histories_are_refused() {
-    let (mirror, pool) = Mirror::new();
+    let (mirror, pool) = Mirror::new(&options());
     let volume = mirror.attach(&pool);
     put(&volume, 0..10, 1);
     let before = mirror.durable();
@@ -131,7 +131,7 @@ fn a_member_that_was_away_is_left_out_and_two_histories_are_refused() {
 #[test]
 fn a_member_whose_fence_fails_is_out_before_the_write_is_acknowledged() {
     for gone in 0..2 {
-        let (mirror, pool) = Mirror::new();
+        let (mirror, pool) = Mirror::new(&options());
         let volume = mirror.attach(&pool);
         put(&volume, 0..10, 1);
         mirror.members[gone].set_fence_failure(FenceFailure::From(0));
@@ -146,7 +146,7 @@ fn a_member_whose_fence_fails_is_out_before_the_write_is_acknowledged() {
         assert_eq!(pool.members_in(), [1 - gone as u32]);
         mirror.check(&pool, 0..30, 2);
         // The last one fails, too.
-        let (mirror, pool) = Mirror::new();
+        let (mirror, pool) = Mirror::new(&options());
         let volume = mirror.attach(&pool);
         for member in &mirror.members {
             member.set_fence_failure(FenceFailure::From(0));
@@ -160,12 +160,85 @@ fn a_member_whose_fence_fails_is_out_before_the_write_is_acknowledged() {
 }
 
 impl Mirror {
+    /// A pool that is opened on this member alone has these blocks all as they were, or all new.
+    fn check_all_or_nothing(&self, image: &[u8], blocks: std::ops::Range<u64>) {
+        let pool = Pool::open_on(regions(&[image]), alone()).expect("open");
+        let volume = self.attach(&pool);
+        let mut out = [0; BLOCK];
+        let read = blocks.map(|block| {
+            volume.read(block, &mut out).expect("read");
+            out[0]
+        });
+        let read: Vec<u8> = read.collect();
+        assert!(read == [1; 6] || read == [2; 6], "{read:?}");
+    }
     fn check_held(&self, volume: &forebay::Volume, blocks: std::ops::Range<u64>, byte: u8) {
         let mut out = [0; BLOCK];
         for block in blocks {
             volume.read(block, &mut out).expect("read");
             assert_eq!(out, [byte; BLOCK], "block {block}");
         }
+    }
+}
+
+/// What one member alone has is decided in a recovery; if that is interrupted and the member dies, the other one has all
+/// of it or nothing.
+#[test]
+fn a_record_that_one_member_alone_has_is_on_both_before_anything_rests_on_it() {
+    let (mirror, pool) = Mirror::new(&options());
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..30, 1);
+    pool.checkpoint().expect("checkpoint");
+    let before = mirror.durable();
+    let mut both = volume.begin();
+    // Their entries lie in different lines.
+    for block in 0..6 {
+        both.write(block, &[2; BLOCK]).expect("write");
+    }
+    both.commit().expect("commit");
+    let after = mirror.durable();
+    for alone in [0, 1] {
+        let mut images = before.clone();
+        images[alone].clone_from(&after[alone]);
+        let shadow = |image: &Vec<u8>| Arc::new(Shadow::from_image(image, ShadowModel::Lines));
+        let shadows: Vec<_> = images.iter().map(shadow).collect();
+        let left = shadows[1 - alone].clone();
+        let found = Arc::new(Mutex::new(Vec::new()));
+        let (seen, told) = (found.clone(), left.clone());
+        left.set_hook(Some(Arc::new(move |_| {
+            seen.lock().expect("no panic").push(told.crash_state());
+        })));
+        let on = shadows.iter().cloned().map(Region::on_shadow).collect();
+        drop(Pool::open_on(on, options().runtime_options().clone()).expect("open"));
+        left.set_hook(None);
+        let mut random = fastrand::Rng::with_seed(alone as u64);
+        let mut image = Vec::new();
+        for state in found.lock().expect("no panic").iter() {
+            for distribution in Distribution::ALL {
+                state.sample_from(distribution, &mut random, &mut image);
+                mirror.check_all_or_nothing(&image, 0..6);
+            }
+        }
+    }
+}
+
+/// The last record of a lane is tested by its blocks: one half of each is enough.
+#[test]
+fn a_flipped_bit_in_either_half_costs_nothing() {
+    for member in 0..2 {
+        let (mirror, pool) = Mirror::new(&options());
+        let volume = mirror.attach(&pool);
+        put(&volume, 3..5, 7);
+        let mut durable = mirror.durable();
+        // Every block of this member has a flipped bit.
+        for at in (0..durable[member].len() - BLOCK).rev() {
+            if durable[member][at..at + BLOCK] == [7; BLOCK] {
+                durable[member][at + 5] ^= 1;
+            }
+        }
+        let both = regions(&[&durable[0], &durable[1]]);
+        let pool = Pool::open_on(both, options().runtime_options().clone()).expect("open");
+        mirror.check(&pool, 3..5, 7);
     }
 }
 
@@ -180,7 +253,7 @@ fn a_power_cut_and_a_dead_member_lose_nothing() {
         (random >> 33) % below
     };
     for _ in 0..60 {
-        let (mirror, pool) = Mirror::new();
+        let (mirror, pool) = Mirror::new(&options());
         let volume = mirror.attach(&pool);
         let mut held = [0u8; BLOCKS as usize];
         for byte in 1..80u8 {

@@ -10,13 +10,9 @@ use crate::media::Media;
 use crate::media::incarnation::{self, Incarnation};
 use crate::media::layout::{CheckpointLine, IncarnationLine, LINE_BYTES};
 use crate::media::salt::Salt;
-use crate::mutants::{Mutant, mutated};
 
 /// Streams each committed record to the member that lacks it; durable with the next fence.
 pub(super) fn log(media: &Media, salt: Salt, log: &Records) {
-    if mutated(Mutant::RecordNotRestored) {
-        return;
-    }
     let geometry = &media.geometry;
     let mut raw = Vec::new();
     for record in log.iter() {
@@ -44,9 +40,6 @@ pub(super) fn log(media: &Media, salt: Salt, log: &Records) {
 /// Strict: stores the word that covers a lane's last committed record where a member lacks it; durable with the next
 /// fence.
 pub(super) fn commit_words(media: &Media, salt: Salt, log: &Records) {
-    if mutated(Mutant::RecordNotRestored) {
-        return;
-    }
     let mut last: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for record in log.iter() {
         let end = record.position() + record.bytes();
