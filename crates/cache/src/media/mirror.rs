@@ -108,11 +108,16 @@ impl Mirror {
         // Acquire: what is stored for one member alone comes after the roster that says so.
         self.live.load(Ordering::Acquire)
     }
-    pub(super) fn is_main_live(&self) -> bool {
-        self.live() & MAIN != 0
-    }
-    pub(super) fn is_mate_live(&self) -> bool {
-        self.live() & MATE != 0
+    /// The members that are stored to, one of them first.
+    pub(super) fn copies<'m>(
+        &self,
+        (main, mate): (&'m Region, Option<&'m Region>),
+    ) -> (&'m Region, Option<&'m Region>) {
+        match (self.live(), mate) {
+            (MATE, Some(mate)) => (mate, None),
+            (MAIN, _) => (main, None),
+            _ => (main, mate),
+        }
     }
 
     /// Says whether a slot's second half holds its block. The caller has the slot to itself, or its key's lock.

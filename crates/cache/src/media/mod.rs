@@ -86,29 +86,38 @@ impl Media {
     /// A member that holds the metadata.
     #[inline]
     pub(crate) fn main(&self) -> &Region {
-        match &self.mirror {
-            Some(mirror) if !mirror.is_main_live() => &self.others[0],
-            _ => &self.main,
+        match self.mirror.is_none() {
+            true => &self.main,
+            false => self.copies().0,
         }
     }
     /// The other member that holds the metadata.
-    #[inline]
     pub(crate) fn mate(&self) -> Option<&Region> {
-        let mirror = self.mirror.as_ref()?;
-        (mirror.is_main_live() && mirror.is_mate_live()).then(|| &self.others[0])
+        self.copies().1
+    }
+    /// Both, as they are at one moment: if the first were looked at before a member is taken out and the second after
+    /// that, the one that is left could be missed.
+    #[cold]
+    fn copies(&self) -> (&Region, Option<&Region>) {
+        match &self.mirror {
+            Some(mirror) => mirror.copies(self.regions()),
+            None => (&self.main, None),
+        }
     }
     /// Those members.
     pub(crate) fn metadata(&self) -> impl Iterator<Item = &Region> + Clone {
-        std::iter::once(self.main()).chain(self.mate())
+        let (main, mate) = self.copies();
+        std::iter::once(main).chain(mate)
     }
     /// Has `write` change each copy of the metadata; returns what it said of the first.
     #[inline(always)]
     pub(crate) fn on_metadata<T>(&self, mut write: impl FnMut(&Region) -> T) -> T {
-        let written = write(self.main());
-        if self.mirror.is_some()
-            && !mutated(Mutant::RecordOnOneMember)
-            && let Some(mate) = self.mate()
-        {
+        if self.mirror.is_none() {
+            return write(&self.main);
+        }
+        let (main, mate) = self.copies();
+        let written = write(main);
+        if let Some(mate) = mate.filter(|_| !mutated(Mutant::RecordOnOneMember)) {
             write(mate);
         }
         written
@@ -236,31 +245,27 @@ impl Media {
     /// Where it is read.
     #[inline(always)]
     fn slot(&self, slot: u32) -> (&Region, u64) {
-        let (member, offset) = self.geometry.slot_place(slot);
-        match &self.mirror {
-            Some(mirror) => (mirror.halves_of(slot, member, self.regions()).one, offset),
-            None => (self.member(member), offset),
+        if self.mirror.is_some() {
+            let (halves, offset) = self.slot_halves(slot);
+            return (halves.one, offset);
         }
+        let (member, offset) = self.geometry.slot_place(slot);
+        (self.member(member), offset)
     }
-    /// Every place that holds its block.
+    /// Every place that holds its block. Of a mirror, which alone has several, not inlined: the others' commits and
+    /// reads are laid out as if it were not there.
     #[inline(always)]
     fn slot_halves(&self, slot: u32) -> (Halves<'_>, u64) {
+        if let Some(mirror) = &self.mirror {
+            return self.halves_of(mirror, slot);
+        }
         let (member, offset) = self.geometry.slot_place(slot);
-        let halves = match &self.mirror {
-            Some(mirror) => mirror.halves_of(slot, member, self.regions()),
-            None => Halves::one(self.member(member)),
-        };
-        (halves, offset)
+        (Halves::one(self.member(member)), offset)
     }
-    /// Every place that a block in this private slot goes to.
-    #[inline(always)]
-    fn slot_to_fill(&self, slot: u32, is_dirty: bool) -> (Halves<'_>, u64) {
+    #[cold]
+    fn halves_of(&self, mirror: &Mirror, slot: u32) -> (Halves<'_>, u64) {
         let (member, offset) = self.geometry.slot_place(slot);
-        let halves = match &self.mirror {
-            Some(mirror) => mirror.halves_to_fill(slot, member, self.regions(), is_dirty),
-            None => Halves::one(self.member(member)),
-        };
-        (halves, offset)
+        (mirror.halves_of(slot, member, self.regions()), offset)
     }
     fn regions(&self) -> (&Region, Option<&Region>) {
         (&self.main, self.others.first())
@@ -269,9 +274,13 @@ impl Media {
     /// shared.
     #[inline]
     pub(crate) fn is_protected(&self, slot: u32) -> bool {
-        let Some(mirror) = &self.mirror else {
-            return true;
-        };
+        match &self.mirror {
+            None => true,
+            Some(mirror) => self.is_copied(mirror, slot),
+        }
+    }
+    #[cold]
+    fn is_copied(&self, mirror: &Mirror, slot: u32) -> bool {
         let (member, _) = self.geometry.slot_place(slot);
         mirror.is_protected(slot, member, !self.others.is_empty())
             || mutated(Mutant::SharedWithUnprotected)
@@ -333,23 +342,33 @@ impl Media {
     #[inline(always)]
     fn fill_slot(&self, slot: u32, block: &[u8], is_dirty: bool) -> u32 {
         debug_assert_eq!(block.len(), self.geometry.block_bytes as usize);
-        let (halves, offset) = self.slot_to_fill(slot, is_dirty);
-        if let Some(other) = halves.other {
-            // A pool without checksums is no mirror.
-            return halves.one.stream_crc32c_pair(offset, other, offset, block);
+        if let Some(mirror) = &self.mirror {
+            return self.fill_halves(mirror, slot, block, is_dirty);
         }
+        let (region, offset) = self.slot(slot);
         if self.checksums {
-            halves.one.stream_crc32c(offset, block)
+            region.stream_crc32c(offset, block)
         } else {
-            halves.one.stream(offset, block);
+            region.stream(offset, block);
             0
+        }
+    }
+    /// The same of a mirror, which has checksums.
+    #[cold]
+    fn fill_halves(&self, mirror: &Mirror, slot: u32, block: &[u8], is_dirty: bool) -> u32 {
+        let (member, offset) = self.geometry.slot_place(slot);
+        let halves = mirror.halves_to_fill(slot, member, self.regions(), is_dirty);
+        match halves.other {
+            Some(other) => halves.one.stream_crc32c_pair(offset, other, offset, block),
+            None => halves.one.stream_crc32c(offset, block),
         }
     }
     /// Says that a private slot is about to be filled by parts, with what the backing lacks.
     #[inline]
     pub(crate) fn begin_slot(&self, slot: u32) {
-        if self.mirror.is_some() {
-            self.slot_to_fill(slot, true);
+        if let Some(mirror) = &self.mirror {
+            let (member, _) = self.geometry.slot_place(slot);
+            mirror.halves_to_fill(slot, member, self.regions(), true);
         }
     }
     /// Streams whole lines into part of a slot that was begun, or whose block is wherever it must be.

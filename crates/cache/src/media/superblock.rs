@@ -272,6 +272,14 @@ fn read_superblock(region: &Region) -> Result<Superblock> {
             "open it with the release that wrote it",
         ));
     }
+    let never_together = FLAG_MIRROR | FLAG_NO_CHECKSUMS;
+    if superblock.flags & never_together == never_together {
+        return Err(refused(
+            &path,
+            "the superblock is impossible: a mirror without checksums",
+            "the file is damaged; restore it from a copy",
+        ));
+    }
     check_length(region, superblock.member_bytes)?;
     Ok(superblock)
 }

@@ -93,9 +93,12 @@ impl<'a> Shape for One<'a> {
         self.entry = Entry::hashed_data(key, bucket.hash_bits, slot, self.crc);
         engine.content.prefetch(self.crc);
         let offset = engine.log.record_offset(engine.media(), lane);
-        engine.media().on_metadata(|region| {
-            record::stream_one(region, offset, &header, self.entry, self.chosen.index);
-        });
+        let (media, index) = (engine.media(), self.chosen.index);
+        if media.is_mirrored() {
+            record::stream_one_to_both(media, offset, header, self.entry, index);
+        } else {
+            record::stream_one(media.main(), offset, &header, self.entry, index);
+        }
         self.record_bytes()
     }
 

@@ -6,7 +6,8 @@ use crate::engine::change::Outcome;
 use crate::engine::plan::Scratch;
 use crate::error::Result;
 use crate::log::lanes::HeldLane;
-use crate::log::record::{self, padded, record_bytes};
+use crate::log::record::{self, RecordHeader, padded, record_bytes};
+use crate::media::Media;
 use crate::media::entry::{Entry, Key};
 use crate::policy::candidates::Sketch;
 use crate::table::index::Bucket;
@@ -163,6 +164,15 @@ impl Engine {
 }
 
 impl<'a, B: AsRef<Block> + AsMut<Block>> Whole<'a, B> {
+    #[cold]
+    fn stream_record_to_both(&mut self, media: &Media, offset: u64, header: RecordHeader) {
+        media.on_metadata(|region| {
+            let elements = self.blocks.iter().map(AsRef::as_ref);
+            let elements = elements.map(|block: &Block| (block.entry, block.chosen.index));
+            record::stream_whole(region, offset, &header, elements, self.record);
+        });
+    }
+
     #[inline(always)]
     fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().map(AsRef::as_ref)
@@ -221,11 +231,19 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
         }
         let header = engine.log.header(lane, sequence);
         let offset = engine.log.record_offset(engine.media(), lane);
-        engine.media().on_metadata(|region| {
+        if engine.media().is_mirrored() {
+            self.stream_record_to_both(engine.media(), offset, header);
+        } else {
             let elements = self.blocks.iter().map(AsRef::as_ref);
             let elements = elements.map(|block: &Block| (block.entry, block.chosen.index));
-            record::stream_whole(region, offset, &header, elements, self.record);
-        });
+            record::stream_whole(
+                engine.media().main(),
+                offset,
+                &header,
+                elements,
+                self.record,
+            );
+        }
         self.record_bytes()
     }
 

@@ -16,7 +16,9 @@ use crate::media::layout::{
 use crate::media::salt::Salt;
 
 pub(crate) use small::SmallRecord;
-pub(crate) use whole::{read_back_one, reserve_whole, stream_one, stream_whole, trim_whole};
+pub(crate) use whole::{
+    read_back_one, reserve_whole, stream_one, stream_one_to_both, stream_whole, trim_whole,
+};
 
 const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
 const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);

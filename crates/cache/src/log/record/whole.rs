@@ -8,6 +8,7 @@ use forebay_pmem::Region;
 use super::{
     CRC_AT, ELEMENT_BYTES, INDEX_MASK, RecordHeader, SEQUENCE_AT, Salt, padded, record_bytes,
 };
+use crate::media::Media;
 use crate::media::entry::Entry;
 use crate::media::layout::{LINE_BYTES, RECORD_HEADER_BYTES};
 
@@ -28,6 +29,19 @@ pub(crate) fn stream_one(
     let words = words_of(entry, index);
     line[HEADER_WORDS..HEADER_WORDS + words.len()].copy_from_slice(&words);
     region.stream_checked_line(offset, &mut line, CRC_AT / 8, header.salt.crc_seed());
+}
+
+/// The same into both copies of the log. What it takes is copied for it, so that a commit to one need not have it in
+/// memory.
+#[cold]
+pub(crate) fn stream_one_to_both(
+    media: &Media,
+    offset: u64,
+    header: RecordHeader,
+    entry: Entry,
+    index: u32,
+) {
+    media.on_metadata(|region| stream_one(region, offset, &header, entry, index));
 }
 
 /// The sequence of the record with this tag at `offset` of the region, and where the entry goes that it holds, if such
