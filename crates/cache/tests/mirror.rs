@@ -282,3 +282,61 @@ fn a_power_cut_and_a_dead_member_lose_nothing() {
         }
     }
 }
+
+/// What a change in place is computed from comes from the half that is right.
+#[test]
+fn a_change_in_place_builds_on_the_half_that_is_right() {
+    for member in 0..2 {
+        let (mirror, pool) = Mirror::new(&options());
+        let volume = mirror.attach(&pool);
+        put(&volume, 0..4, 7);
+        let durable = mirror.durable();
+        let blocks = durable[member].chunks_exact(BLOCK).zip(0u64..);
+        for (_, number) in blocks.filter(|(block, _)| *block == [7; BLOCK]) {
+            mirror.members[member].store(number * BLOCK as u64 + 5, &[6]);
+        }
+        for block in 0..4 {
+            let mut change = volume.begin();
+            change
+                .write_at(block * BLOCK as u64 + 4, &[9; 4])
+                .expect("write");
+            change.commit().expect("commit");
+            let mut out = [0; BLOCK];
+            volume.read(block, &mut out).expect("read");
+            let mut expected = [7; BLOCK];
+            expected[4..8].fill(9);
+            assert_eq!(out, expected, "block {block}");
+        }
+    }
+}
+
+#[test]
+fn a_mirror_on_plain_files_opens_with_either_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let members = ["a", "b"].map(|name| folder.path().join(name));
+    let options = PoolOptions::default()
+        .members(&members)
+        .member_bytes(8 << 20)
+        .background(false)
+        .accept_stale(true)
+        .redundancy(Redundancy::Mirror);
+    let store = Arc::new(MemoryStore::new(64 * 4096));
+    let backing = || Backing::from_store(store.clone());
+    let pool = Pool::create(&options).expect("create");
+    let volume = pool.attach(backing()).expect("attach");
+    for block in 0..30 {
+        volume.write(block, &[5; 4096]).expect("write");
+    }
+    // As a killed process would leave it.
+    drop((volume, pool));
+    for member in &members {
+        let runtime = options.runtime_options().clone().without_missing(true);
+        let pool = Pool::open_with(&[member], runtime).expect("open");
+        let volume = pool.attach(backing()).expect("attach");
+        let mut out = vec![0; 4096];
+        for block in 0..30 {
+            volume.read(block, &mut out).expect("read");
+            assert_eq!(out, [5; 4096], "block {block}");
+        }
+    }
+}

@@ -28,6 +28,11 @@ impl Engine {
             // thread's fence does not cover these stores.
             self.fence()?;
         }
+        if !self.media().is_in_reach(slot) {
+            // Its member was taken out: the fence was that of the other one.
+            slot_cache.give(slot);
+            return Ok(None);
+        }
         self.table.index().lock(bucket.stripe);
         let unchanged = self.table.index().locked_version(bucket.stripe) == version
             || mutated(Mutant::FillIgnoresVersion);

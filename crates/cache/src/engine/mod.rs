@@ -216,6 +216,17 @@ impl Engine {
         self.media().fence().inspect_err(|_| self.poison())
     }
 
+    /// Takes a member of a mirror out. If a fence fails the pool refuses every later write: which members count is
+    /// not known.
+    pub(crate) fn take_out(&self, number: u32) -> Result<()> {
+        let taken = self.media().take_out(number);
+        taken.inspect_err(|error| {
+            if !matches!(error.kind(), ErrorKind::Options(_)) {
+                self.poison();
+            }
+        })
+    }
+
     /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.
     #[inline]
     pub(crate) fn check_attached(&self, key: Key) -> Result<()> {

@@ -142,7 +142,10 @@ impl Engine {
                     Some(crc) => SlotRef::of(now)
                         .expect("it has a slot")
                         .entry(now.key(), *crc),
-                    None => self.patched(now, patches),
+                    None => match self.patched(now, patches) {
+                        Some(entry) => entry,
+                        None => return Err(self.corrupt(now.key())),
+                    },
                 },
                 _ => return Ok(Some(Outcome::Stale)),
             },
@@ -182,8 +185,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// The entry of a block after its patches; the check follows from the old one (CRC is linear).
-    fn patched(&self, entry: Entry, patches: &[Patch]) -> Entry {
+    /// The entry of a block after its patches; the check follows from the old one (CRC is linear). `None` if the
+    /// halves of a mirror differ there, and neither is right.
+    fn patched(&self, entry: Entry, patches: &[Patch]) -> Option<Entry> {
         let slot = entry.slot().expect("data entries have slots");
         let mut crc = entry.crc();
         let (mut small, mut large) = ([0; SMALL_PATCH_BYTES], Vec::new());
@@ -195,7 +199,12 @@ impl Engine {
                 large.resize(len, 0);
                 &mut large[..]
             };
-            self.media().read_slot(slot, patch.offset, old);
+            if !self
+                .media()
+                .read_settled(slot, patch.offset, old, entry.crc())
+            {
+                return None;
+            }
             // Earlier patches of this very transaction are not in the slot yet.
             for Patch { offset, bytes } in &patches[..number] {
                 let (from, to) = (patch.offset.max(*offset), end.min(offset + bytes.len()));
@@ -207,7 +216,7 @@ impl Engine {
             let tail = self.block_bytes() - end;
             crc = self.media().crc_delta(crc, old, &patch.bytes, tail);
         }
-        Entry::data(entry.key(), slot, crc)
+        Some(Entry::data(entry.key(), slot, crc))
     }
 }
 

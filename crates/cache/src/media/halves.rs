@@ -4,6 +4,7 @@ use forebay_pmem::Region;
 
 use crate::media::Media;
 use crate::media::mirror::Halves;
+use crate::media::packed::Packing;
 use crate::mutants::{Mutant, mutated};
 
 /// The halves that a packed block was put together from: its own, and its base with the half of that.
@@ -37,6 +38,13 @@ impl Media {
         let mut block = vec![0; self.block_bytes()];
         if !self.is_mirrored() {
             return self.read_packed(slot, &mut block) && self.crc(&block) == crc;
+        }
+        for own in self.slot_halves(slot).0.all() {
+            let base = self
+                .packing_on(slot, Some(own))
+                .and_then(|found| found.base);
+            // What a block that the backing lacks rests on is in both halves, as the block is.
+            base.inspect(|base| self.found_copied(*base));
         }
         let Some((own, base)) = self.read_packed_anywhere(slot, crc, &mut block) else {
             return false;
@@ -78,6 +86,42 @@ impl Media {
                 region.stream(offset, &bytes);
             }
         }
+    }
+
+    /// How a slot is packed, by whichever half tells.
+    #[cold]
+    pub(super) fn packing_elsewhere(&self, slot: u32) -> Option<Packing> {
+        let mut halves = self.slot_halves(slot).0.all();
+        halves.find_map(|own| self.packing_on(slot, Some(own)))
+    }
+
+    /// Copies a part of a whole block out, of which this is the CRC32C. Where its halves differ there, from the one that
+    /// is right; false if neither is.
+    #[inline]
+    pub(crate) fn read_settled(&self, slot: u32, offset: usize, out: &mut [u8], crc: u32) -> bool {
+        self.read_slot(slot, offset, out);
+        !self.is_mirrored() || self.is_settled(slot, offset, out, crc)
+    }
+
+    #[cold]
+    fn is_settled(&self, slot: u32, offset: usize, out: &mut [u8], crc: u32) -> bool {
+        let (halves, base) = self.slot_halves(slot);
+        let at = base + offset as u64;
+        let is_whole = |region: &Region| !region.has_media_error(at, out.len());
+        let mut found = vec![0; out.len()];
+        let are_equal = halves.all().all(|region| {
+            region.read(at, &mut found);
+            found == *out && is_whole(region)
+        });
+        if are_equal {
+            return true;
+        }
+        let len = self.block_bytes();
+        let is_right = |region: &&Region| {
+            region.crc32c(base, len) == crc && !region.has_media_error(base, len)
+        };
+        let right = halves.all().find(is_right);
+        right.inspect(|region| region.read(at, out)).is_some()
     }
 
     /// As `read_slot` from the second half, if the block is there, too. False if it is not.

@@ -208,6 +208,16 @@ impl Mirror {
         Halves { one: first, other }
     }
 
+    /// Whether the block of a slot is on a member that is in.
+    pub(super) fn is_in_reach(&self, slot: u32, member: usize) -> bool {
+        let first_bit = if self.begins_on_main(member) {
+            MAIN
+        } else {
+            MATE
+        };
+        self.is_copied(slot) || self.live() & first_bit != 0
+    }
+
     /// Whether the block of a slot is on every member that is in, so that it may be changed in place, or others may
     /// rest on it.
     #[inline]
@@ -294,6 +304,8 @@ impl Mirror {
             self.main_number ^ 1
         };
         let next = roster.without(number);
+        // Before the roster is stored: one that may reach the medium, and does not count, looks like another history.
+        left.fence()?;
         if !mutated(Mutant::RosterAfterAcknowledgement) {
             next.store(left, geometry, self.pool_uuid);
             // Orders the roster before anything is acknowledged that the member lacks.

@@ -26,7 +26,7 @@ use forebay_pmem::{Counters, MediaKind, Region};
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::{Entry, RawEntry};
 use crate::media::geometry::Geometry;
-use crate::media::layout::PARTIAL_TRAILER_BYTES;
+use crate::media::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::media::mirror::{Halves, Mirror};
 use crate::mutants::{Mutant, mutated};
 
@@ -137,7 +137,7 @@ impl Media {
     }
     /// All members in their order.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Region> {
-        std::iter::once(self.main()).chain(&self.others)
+        std::iter::once(&*self.main).chain(&self.others)
     }
     pub(crate) fn path(&self) -> PathBuf {
         self.main().path().to_path_buf()
@@ -217,18 +217,17 @@ impl Media {
             return;
         }
         let block_bytes = u64::from(self.geometry.block_bytes);
-        let mut places: Vec<(usize, u64)> = slots
+        let mut places: Vec<(&Region, u64)> = slots
             .filter(|slot| *slot < self.slots)
-            .map(|slot| self.geometry.slot_place(slot))
+            .map(|slot| self.slot(slot))
             .collect();
-        places.sort_unstable();
-        let is_near = |one: &(usize, u64), next: &(usize, u64)| {
-            one.0 == next.0 && next.1 - one.1 <= block_bytes + READ_ALONG_BYTES
+        places.sort_unstable_by_key(|(region, offset)| (std::ptr::from_ref(*region), *offset));
+        let is_near = |one: &(&Region, u64), next: &(&Region, u64)| {
+            std::ptr::eq(one.0, next.0) && next.1 - one.1 <= block_bytes + READ_ALONG_BYTES
         };
         for run in places.chunk_by(is_near) {
             let (first, last) = (run[0], run[run.len() - 1]);
-            self.member(first.0)
-                .read_ahead(first.1..last.1 + block_bytes);
+            first.0.read_ahead(first.1..last.1 + block_bytes);
         }
     }
 
@@ -379,6 +378,44 @@ impl Media {
             Some(other) => halves.one.stream_pair(at, other, at, lines),
             None => halves.one.stream(at, lines),
         }
+    }
+    /// Streams bytes into a line of a slot whose other bytes stay, in each half as they are there.
+    pub(crate) fn stream_into_line(
+        &self,
+        slot: u32,
+        line_offset: usize,
+        within: usize,
+        bytes: &[u8],
+    ) {
+        let (halves, base) = self.slot_halves(slot);
+        let at = base + line_offset as u64;
+        halves.each(|region| {
+            let mut line = [0; LINE_BYTES as usize];
+            region.read(at, &mut line);
+            line[within..within + bytes.len()].copy_from_slice(bytes);
+            region.stream(at, &line);
+        });
+    }
+    /// The same of any number of bytes from `at` on.
+    pub(crate) fn stream_into_lines(&self, slot: u32, at: usize, bytes: &[u8]) {
+        let (halves, base) = self.slot_halves(slot);
+        let line = LINE_BYTES as usize;
+        let start = at / line * line;
+        let end = (at + bytes.len()).next_multiple_of(line);
+        let mut lines = vec![0; end - start];
+        halves.each(|region| {
+            region.read(base + start as u64, &mut lines);
+            lines[at - start..at - start + bytes.len()].copy_from_slice(bytes);
+            region.stream(base + start as u64, &lines);
+        });
+    }
+    /// Whether the block that was just streamed into this private slot is on a member that is in.
+    pub(crate) fn is_in_reach(&self, slot: u32) -> bool {
+        let Some(mirror) = &self.mirror else {
+            return true;
+        };
+        let (member, _) = self.geometry.slot_place(slot);
+        self.others.is_empty() || mirror.is_in_reach(slot, member)
     }
     /// Cached stores into a slot; durable after flush and fence.
     pub(crate) fn store_slot(&self, slot: u32, offset: usize, bytes: &[u8]) {

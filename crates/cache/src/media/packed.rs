@@ -50,7 +50,11 @@ impl Media {
 
     /// How a slot is packed; `None` if what stands there is no packed block.
     pub(crate) fn packing(&self, slot: u32) -> Option<Packing> {
-        self.packing_on(slot, None)
+        let found = self.packing_on(slot, None);
+        match self.is_mirrored() && found.is_none() {
+            true => self.packing_elsewhere(slot),
+            false => found,
+        }
     }
 
     /// The same of the half on a given member.

@@ -61,6 +61,15 @@ pub(super) fn find(media: &Media, main: BaseTable<'_>, index: u32) -> Found {
     if one == other {
         return Found::Entry(one);
     }
+    // What a member lost reads as zeroes, and tells nothing.
+    let is_lost = |region: &Region| {
+        region.has_media_error(media.geometry.entry_offset(index), ENTRY_BYTES as usize)
+    };
+    match (is_lost(main.region), is_lost(mate)) {
+        (true, false) => return Found::Entry(other),
+        (false, true) => return Found::Entry(one),
+        _ => {}
+    }
     let slots = media.geometry.slots();
     let is_clean = |entry: Option<Entry>| entry.is_some_and(|entry| entry.is_clean());
     match (one.validate(slots), other.validate(slots)) {

@@ -222,6 +222,22 @@ impl Table {
         }
     }
 
+    /// The same of a block that was copied out and is good: the halves of a mirror may tell differently.
+    #[inline]
+    pub(crate) fn valid_bytes_of(&self, entry: Entry, block: &[u8]) -> Option<usize> {
+        let valid = self.valid_bytes(entry);
+        if !entry.is_partial() || !self.media.is_mirrored() {
+            return valid;
+        }
+        let is_right = |len: &usize| self.media.crc(&block[..*len]) == entry.crc();
+        let mut other = vec![0; block.len()];
+        let has_other = entry
+            .slot()
+            .is_some_and(|slot| self.media.read_other_half(slot, &mut other));
+        let other = has_other.then(|| partial_len_of(&other)).flatten();
+        valid.filter(is_right).or(other.filter(is_right))
+    }
+
     /// Whether bytes of the block may be changed in place: its slot has one holder (I8, I10). The
     /// caller holds its key's lock, or asks again when it does.
     #[inline]

@@ -166,7 +166,11 @@ impl Pool {
         let old = media.geometry;
         let entries_end = old.entry_table + u64::from(old.entries) * ENTRY_BYTES;
         if !mutated(Mutant::GrownOverOldLog) {
-            clear(media.members(), entries_end..geometry.slot_area)?;
+            let members: Vec<&Region> = match media.is_mirrored() {
+                true => media.metadata().collect(),
+                false => media.members().collect(),
+            };
+            clear(members, entries_end..geometry.slot_area)?;
         }
         let media = media.laid_out(geometry);
         let next = recovery::start_incarnation(

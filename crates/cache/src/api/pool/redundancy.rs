@@ -19,6 +19,6 @@ impl Pool {
     /// [`ErrorKind::Media`](crate::ErrorKind::Media): a fence failed.
     #[doc(hidden)]
     pub fn take_member_out(&self, number: u32) -> Result<()> {
-        self.pipeline().media().take_out(number)
+        self.pipeline().engine().take_out(number)
     }
 }

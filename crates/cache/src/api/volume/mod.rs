@@ -187,7 +187,7 @@ impl Volume {
             };
             let entry = pipeline.media().sound(raw);
             let good = entry.is_some_and(|entry| pipeline.table().copy_out(entry, verify, out));
-            let valid = entry.and_then(|entry| pipeline.table().valid_bytes(entry));
+            let valid = entry.and_then(|entry| pipeline.table().valid_bytes_of(entry, out));
             if !pipeline.table().index().read_valid(bucket.stripe, version) {
                 continue;
             }

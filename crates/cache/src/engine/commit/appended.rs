@@ -128,7 +128,10 @@ impl Engine {
         }
         let slot = now.slot()?;
         let mut old = [0; 8];
-        self.media().read_slot(slot, patch.offset, &mut old);
+        let media = self.media();
+        if !media.read_settled(slot, patch.offset, &mut old, now.crc()) {
+            return None;
+        }
         let tail = self.block_bytes() - patch.offset - old.len();
         let crc = self.media().crc_delta(now.crc(), &old, &patch.bytes, tail);
         let entry = Entry::data(patch.key, slot, crc);
@@ -150,10 +153,8 @@ impl Engine {
                 continue;
             }
             let len = rest.len().min(LINE - within);
-            let mut line = [0; LINE];
-            self.media().read_slot(slot, at - within, &mut line);
-            line[within..within + len].copy_from_slice(&rest[..len]);
-            self.media().stream_slot_lines(slot, at - within, &line);
+            self.media()
+                .stream_into_line(slot, at - within, within, &rest[..len]);
             (at, rest) = (at + len, &rest[len..]);
         }
     }

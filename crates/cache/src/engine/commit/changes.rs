@@ -188,17 +188,11 @@ impl Changes<'_> {
         for step in &self.plan.steps {
             if let Action::Append { at, bytes } = &self.changes[step.change].action {
                 let slot = step.effect.entry.slot().expect("partial blocks have slots");
-                let line = LINE_BYTES as usize;
-                let start = at / line * line;
-                let end = (at + bytes.len()).next_multiple_of(line);
                 assert!(
                     at + bytes.len() <= media.trailer_offset(),
                     "the trailer stays free"
                 );
-                let mut lines = vec![0; end - start];
-                media.read_slot(slot, start, &mut lines);
-                lines[at - start..at - start + bytes.len()].copy_from_slice(bytes);
-                media.stream_slot_lines(slot, start, &lines);
+                media.stream_into_lines(slot, *at, bytes);
             }
         }
     }
