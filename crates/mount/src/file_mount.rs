@@ -25,7 +25,7 @@ pub struct FileMount {
     session: BackgroundSession,
     buffer: Arc<FileBuffer>,
     /// Held until the buffer is closed, so that no other process serves the directory before.
-    _locks: paths::Locks,
+    locks: paths::Locks,
 }
 
 impl FileMount {
@@ -87,7 +87,7 @@ impl FileMount {
             identity,
             session,
             buffer,
-            _locks: locks,
+            locks,
         })
     }
 
@@ -130,6 +130,8 @@ impl FileMount {
         let closed = self.buffer.close();
         // Dropping it would wait for processes that still use it.
         std::mem::forget(self.session);
+        // And they still change the directory.
+        std::mem::forget(self.locks);
         closed
     }
 

@@ -80,7 +80,18 @@ pub struct Locks {
     /// The directory itself, locked for us alone.
     pub data: OwnedFd,
     /// Those above it, locked, shared with all other processes that serve something in them.
-    _above: Vec<OwnedFd>,
+    above: Vec<OwnedFd>,
+}
+
+impl Drop for Locks {
+    /// A program that this process is starting has copies of all descriptors for a moment, and a lock
+    /// would last as long as they do.
+    fn drop(&mut self) {
+        for directory in self.above.iter().chain([&self.data]) {
+            // Where it fails, closing the descriptor unlocks.
+            let _ = rustix::fs::flock(directory, FlockOperation::Unlock);
+        }
+    }
 }
 
 /// Locks the directory for as long as the locks are held, so that it is served once: by itself, by the
@@ -108,7 +119,7 @@ pub fn lock(data: &Path) -> io::Result<Locks> {
     if try_lock(&directory, FlockOperation::NonBlockingLockExclusive)? {
         return Ok(Locks {
             data: directory,
-            _above: above,
+            above,
         });
     }
     let is_inside = try_lock(&directory, FlockOperation::NonBlockingLockShared)?;
@@ -165,6 +176,22 @@ mod tests {
                 .to_string();
             assert!(message.contains(part), "{message}");
         }
+    }
+
+    #[test]
+    fn a_program_that_was_being_started_kept_the_directory_locked() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(scratch.path()).unwrap();
+        let data = top.join("data");
+        fs::create_dir(&data).unwrap();
+        let locks = lock(&data).unwrap();
+        let copies: Vec<_> = locks.above.iter().map(|above| above.try_clone()).collect();
+        let copy = locks.data.try_clone().unwrap();
+        assert!(lock(&data).is_err());
+        drop(locks);
+        drop(lock(&data).unwrap());
+        lock(&top).unwrap();
+        drop((copy, copies));
     }
 
     #[test]
