@@ -59,7 +59,7 @@ mod tallies;
 mod testing;
 
 pub use api::extents::BlockState;
-pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool};
+pub use api::pool::{DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool};
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;
 pub use api::tuning::Tuning;
@@ -70,13 +70,12 @@ pub use backing::{
     BackingStore, BackingWait, FailedDomains, FaultDomain, FaultyStore, FileBackingOptions,
     FileStore, MarkPlace, MemoryStore, WriteRun,
 };
+pub use engine::{RebuildProgress, RebuildWatcher};
 pub use error::{Error, ErrorKind, Result};
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
-#[doc(hidden)]
-pub use options::Redundancy;
-pub use options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
+pub use options::{PoolOptions, Redundancy, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 pub use recovery::RecoveryReport;
 pub use tallies::TallySums;
 

@@ -83,5 +83,9 @@ forebay_pmem::define_mutants! {
         RecordOnOneMember,
         TestedHalfNotRestored,
         DeltaOnOneHalf,
+        RebuildingMemberTrusted,
+        MemberInBeforeCheckpoint,
+        RebuiltWithoutBarrier,
+        EpochNotRechecked,
     }
 }

@@ -23,14 +23,14 @@ pub(crate) struct FormatOptions {
 }
 
 /// How many members hold what must not be lost.
-#[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Redundancy {
-    /// Each byte is on one member.
+    /// Each byte is on one member: if one of them dies, so does the pool.
     #[default]
     None,
-    /// Dirty blocks and all metadata are on two.
+    /// All metadata, and every block that its backing lacks, are on both of two members: either of them is enough. A
+    /// commit still waits for one fence. Blocks that the backing has are on one.
     Mirror,
 }
 
@@ -177,8 +177,8 @@ runtime_options! {
     #[doc(hidden)]
     always_compare: bool = false,
     /// Keeps the entry table in DRAM while the pool is open, 18 bytes a slot, and has checkpoints write the
-    /// medium's. What reads brought in since the last of them does not survive a kill then. For tests, and for
-    /// the redundancy that is to come.
+    /// medium's. What reads brought in since the last of them does not survive a kill then. A mirror's
+    /// are there always. For tests.
     #[doc(hidden)]
     entries_in_dram: bool = false,
     /// Writes the blocks of file systems' journals back last, since they are overwritten soon, as is the
@@ -191,7 +191,6 @@ runtime_options! {
     accept_stale: bool = false,
     /// Opens a mirrored pool without members that are missing, for good: when one comes back it is not used. Off by
     /// default: then such a pool is refused.
-    #[doc(hidden)]
     without_missing: bool = false,
 }
 
@@ -332,8 +331,7 @@ impl PoolOptions {
         self.format.test = test;
         self
     }
-    /// Where copies are kept; nowhere by default. Not whole yet: for tests.
-    #[doc(hidden)]
+    /// How many members hold what must not be lost; one by default. A mirror has two members.
     #[must_use]
     pub fn redundancy(mut self, redundancy: Redundancy) -> PoolOptions {
         self.format.redundancy = redundancy;

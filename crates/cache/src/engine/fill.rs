@@ -28,17 +28,14 @@ impl Engine {
             // thread's fence does not cover these stores.
             self.fence()?;
         }
-        if !self.media().is_in_reach(slot) {
-            // Its member was taken out: the fence was that of the other one.
-            slot_cache.give(slot);
-            return Ok(None);
-        }
         self.table.index().lock(bucket.stripe);
         let unchanged = self.table.index().locked_version(bucket.stripe) == version
             || mutated(Mutant::FillIgnoresVersion);
         let is_live =
             self.table.live().contains(key.volume()) || mutated(Mutant::FilledAfterDetach);
-        let index = if unchanged && is_live {
+        // Its member was taken out, so that the fence was that of the other one; or another one joined meanwhile.
+        let is_in_place = self.media().is_in_place(slot, false);
+        let index = if unchanged && is_live && is_in_place {
             self.table.pop_free_entry(bucket)
         } else {
             None

@@ -13,6 +13,7 @@ mod evict;
 mod fill;
 pub(crate) mod plan;
 mod read;
+mod rebuild;
 mod space;
 mod start;
 pub(crate) mod wakeup;
@@ -40,6 +41,7 @@ use content::Content;
 use wakeup::Wakeup;
 
 pub(crate) use evict::EVICT_BATCH_MAX;
+pub use rebuild::{RebuildProgress, RebuildWatcher};
 
 /// What a change lacks, so that it could not be made. The caller holds nothing then, and waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,12 +221,7 @@ impl Engine {
     /// Takes a member of a mirror out. If a fence fails the pool refuses every later write: which members count is
     /// not known.
     pub(crate) fn take_out(&self, number: u32) -> Result<()> {
-        let taken = self.media().take_out(number);
-        taken.inspect_err(|error| {
-            if !matches!(error.kind(), ErrorKind::Options(_)) {
-                self.poison();
-            }
-        })
+        self.fatal(self.media().take_out(number))
     }
 
     /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.

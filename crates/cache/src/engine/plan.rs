@@ -101,6 +101,9 @@ impl Engine {
         if !matches!(change.action, Action::Evict { .. } | Action::Forget) {
             self.check_attached(change.key)?;
         }
+        if self.media().is_mirrored() && !self.complete(change)? {
+            return Ok(Some(Outcome::Stale));
+        }
         let old = current.map(|(_, entry)| entry);
         let entry = match &change.action {
             Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),

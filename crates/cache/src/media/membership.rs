@@ -104,8 +104,8 @@ fn check_one_history(given: &[Candidate], own: &[Option<Roster>], newest: &Roste
             continue;
         };
         let is_same_epoch = roster.epoch == newest.epoch;
-        let lacks = |(number, identity)| !roster.has_in(number, identity);
-        if is_same_epoch || newest.all_in().any(lacks) {
+        let went_without = |(number, identity)| roster.has_out(number, identity);
+        if is_same_epoch || newest.all_in().any(went_without) {
             let other = given
                 .iter()
                 .find(|other| newest.has_in(other.number, other.identity));

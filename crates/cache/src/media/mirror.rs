@@ -1,34 +1,43 @@
 //! Two members that hold the same: all metadata, and every dirty block in two halves.
 //!
 //! The halves of a slot lie at the same offset of both members. A block that the backing has needs one half only, the
-//! first; whether the second holds it too is known in DRAM. While both members are in, each store goes to both. A
-//! member whose fence fails is taken out by a roster that is durable on the other one, and only then anything is
-//! acknowledged that it lacks (I13).
+//! first; which halves hold it is known in DRAM. While both members are in, each store goes to both. A member whose
+//! fence fails is taken out by a roster that is durable on the other one, and only then anything is acknowledged that
+//! it lacks (I13). One that comes back is stored to from the moment at which it joins, and counts for nothing until it
+//! has everything (`engine::rebuild`).
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use forebay_pmem::Region;
+use forebay_pmem::{PmemError, Region};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::Geometry;
 use crate::media::roster::Roster;
+use crate::media::served::{Place, Served};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
-/// Bits of `Mirror::live`: the member that leads, and the other one.
-const MAIN: u8 = 1;
-const MATE: u8 = 2;
+/// Members that can join while a pool is open.
+const ADDED_MAX: usize = 15;
+
+/// The regions that a pool was opened with: of the member that led, and of the other one.
+pub(super) type Opened<'m> = (&'m Region, Option<&'m Region>);
 
 /// What a mirrored medium has beside its members.
 pub(super) struct Mirror {
-    /// The number of the member that leads.
+    /// The number of the member that led when the pool was opened.
     main_number: u32,
-    /// Which members are stored to.
-    live: AtomicU8,
+    /// A `Served`. Stored under the roster's lock.
+    served: AtomicU64,
     roster: Mutex<Roster>,
     pool_uuid: [u8; 16],
-    /// A byte for each slot: its second half holds its block.
-    copied: Box<[AtomicU8]>,
+    /// A byte for each slot: which of its halves hold its block (`Served::note`).
+    notes: Box<[AtomicU8]>,
+    /// Members that joined, in that order. They stay until the pool is closed: a thread may still look at one that
+    /// has left.
+    added: [OnceLock<Region>; ADDED_MAX],
+    /// Held by a thread that writes lines of the volume table.
+    volume_lines: Mutex<()>,
 }
 
 /// The members of a mirrored pool that are served.
@@ -84,56 +93,112 @@ impl<'m> Halves<'m> {
     }
 }
 
+/// The members as they are at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct View<'m> {
+    regions: [Option<&'m Region>; 2],
+    served: Served,
+}
+
+impl<'m> View<'m> {
+    #[inline]
+    fn region(&self, place: Place) -> Option<&'m Region> {
+        self.regions[place as usize]
+    }
+    /// The member there, or the other one if the pool has none there.
+    fn region_or_other(&self, place: Place) -> &'m Region {
+        let region = self.region(place).or(self.region(place.other()));
+        region.expect("a pool has a member")
+    }
+    fn live(&self, place: Place) -> Option<&'m Region> {
+        self.region(place).filter(|_| self.served.is_live(place))
+    }
+    /// The members that are stored to; first one that has all that was acknowledged.
+    pub(super) fn copies(&self) -> (&'m Region, Option<&'m Region>) {
+        let leads = match self.served.complete() & Place::Main.bit() {
+            0 => Place::Mate,
+            _ => Place::Main,
+        };
+        (self.region_or_other(leads), self.live(leads.other()))
+    }
+}
+
 impl Mirror {
-    pub(super) fn new(start: MirrorStart, has_mate: bool, slots: u32) -> Mirror {
-        Mirror {
+    /// `first` tells the place of a slot's first half.
+    pub(super) fn new(
+        start: MirrorStart,
+        has_mate: bool,
+        slots: u32,
+        first: impl Fn(&Mirror, u32) -> Place,
+    ) -> Mirror {
+        let mirror = Mirror {
             main_number: start.main_number,
-            live: AtomicU8::new(if has_mate { MAIN | MATE } else { MAIN }),
+            served: AtomicU64::new(Served::new(has_mate).0),
             roster: Mutex::new(start.roster),
             pool_uuid: start.pool_uuid,
-            copied: (0..slots).map(|_| AtomicU8::new(0)).collect(),
+            notes: Box::default(),
+            added: std::array::from_fn(|_| OnceLock::new()),
+            volume_lines: Mutex::new(()),
+        };
+        mirror.laid_out(slots, first)
+    }
+
+    /// The same over other slots: what is in them is in their first halves, until more is known.
+    pub(super) fn laid_out(self, slots: u32, first: impl Fn(&Mirror, u32) -> Place) -> Mirror {
+        let served = self.served();
+        let note = |slot| AtomicU8::new(served.note(first(&self, slot).bit()));
+        let notes = (0..slots).map(note).collect();
+        Mirror { notes, ..self }
+    }
+
+    #[inline]
+    fn served(&self) -> Served {
+        // Acquire: what is stored for one member alone comes after the roster that says so, and a region that joined
+        // is there.
+        Served(self.served.load(Ordering::Acquire))
+    }
+    /// Under the roster's lock.
+    fn set_served(&self, served: Served) {
+        self.served.store(served.0, Ordering::Release);
+    }
+    #[inline]
+    pub(super) fn view<'m>(&'m self, (main, mate): Opened<'m>) -> View<'m> {
+        let served = self.served();
+        let at = |place, opened| match served.region(place) {
+            0 => opened,
+            added => self.added[added - 1].get(),
+        };
+        View {
+            regions: [at(Place::Main, Some(main)), at(Place::Mate, mate)],
+            served,
         }
     }
+    /// Members that joined since the pool was opened.
+    pub(super) fn added(&self) -> impl Iterator<Item = &Region> {
+        self.added.iter().filter_map(OnceLock::get)
+    }
 
-    /// The same over other slots, of which none holds a block.
-    pub(super) fn laid_out(self, slots: u32) -> Mirror {
-        Mirror {
-            copied: (0..slots).map(|_| AtomicU8::new(0)).collect(),
-            ..self
+    /// The place of the member of this number.
+    #[inline]
+    pub(super) fn place_of(&self, number: u32) -> Place {
+        match number == self.main_number {
+            true => Place::Main,
+            false => Place::Mate,
         }
     }
-
     #[inline]
-    fn live(&self) -> u8 {
-        // Acquire: what is stored for one member alone comes after the roster that says so.
-        self.live.load(Ordering::Acquire)
+    fn note(&self, slot: u32) -> u8 {
+        self.notes[slot as usize].load(Ordering::Relaxed)
     }
-    /// The members that are stored to, one of them first.
-    pub(super) fn copies<'m>(
-        &self,
-        (main, mate): (&'m Region, Option<&'m Region>),
-    ) -> (&'m Region, Option<&'m Region>) {
-        match (self.live(), mate) {
-            (MATE, Some(mate)) => (mate, None),
-            (MAIN, _) => (main, None),
-            _ => (main, mate),
-        }
-    }
-
-    /// Says whether a slot's second half holds its block. The caller has the slot to itself, or its key's lock.
+    /// Says which halves of a slot hold its block. The caller has the slot to itself, or its key's lock.
     #[inline]
-    pub(super) fn set_copied(&self, slot: u32, is_copied: bool) {
-        self.copied[slot as usize].store(u8::from(is_copied), Ordering::Relaxed);
+    fn set_note(&self, slot: u32, note: u8) {
+        self.notes[slot as usize].store(note, Ordering::Relaxed);
     }
-    #[inline]
-    pub(super) fn is_copied(&self, slot: u32) -> bool {
-        self.copied[slot as usize].load(Ordering::Relaxed) != 0
-    }
-
-    /// Whether the first half of a slot is on the member that leads.
-    #[inline]
-    pub(super) fn begins_on_main(&self, member: usize) -> bool {
-        member as u32 == self.main_number
+    /// Both halves hold the block of a slot.
+    pub(super) fn note_both(&self, slot: u32) {
+        let served = self.served();
+        self.set_note(slot, served.note(served.live()));
     }
 
     /// What stores to a whole private slot go to: both halves, or for a block that the backing has the first; or the
@@ -141,169 +206,131 @@ impl Mirror {
     #[inline]
     pub(super) fn halves_to_fill<'m>(
         &self,
+        view: View<'m>,
         slot: u32,
-        member: usize,
-        regions: (&'m Region, Option<&'m Region>),
+        first: Place,
         is_dirty: bool,
     ) -> Halves<'m> {
-        let (main, Some(mate)) = regions else {
-            return Halves::one(regions.0);
+        let (one, other) = (view.live(first), view.live(first.other()));
+        let other = other.filter(|_| {
+            (is_dirty || one.is_none()) && !(mutated(Mutant::CopyNotStreamed) && one.is_some())
+        });
+        let bit = |region: Option<&Region>, place: Place| match region {
+            Some(_) => place.bit(),
+            None => 0,
         };
-        let begins_on_main = self.begins_on_main(member);
-        let (first, second) = if begins_on_main {
-            (main, mate)
-        } else {
-            (mate, main)
-        };
-        let (first_bit, second_bit) = if begins_on_main {
-            (MAIN, MATE)
-        } else {
-            (MATE, MAIN)
-        };
-        let live = self.live();
-        let stores_first = live & first_bit != 0;
-        let stores_second = live & second_bit != 0
-            && (is_dirty || !stores_first)
-            && !mutated(Mutant::CopyNotStreamed);
-        self.set_copied(slot, stores_second);
-        match (stores_first, stores_second) {
-            (true, true) => Halves {
-                one: first,
-                other: Some(second),
-            },
-            (false, true) => Halves::one(second),
-            _ => Halves::one(first),
+        let halves = bit(one, first) | bit(other, first.other());
+        self.set_note(slot, view.served.note(halves));
+        match (one, other) {
+            (Some(one), other) => Halves { one, other },
+            (None, Some(other)) => Halves::one(other),
+            (None, None) => Halves::one(view.region_or_other(first)),
         }
     }
 
     /// Where the block of a slot is: what is read first, and what else holds it. Of a member that is out only what
     /// no other one has.
     #[inline]
-    pub(super) fn halves_of<'m>(
+    pub(super) fn halves_of<'m>(&self, view: View<'m>, slot: u32, first: Place) -> Halves<'m> {
+        let halves = view.served.halves(self.note(slot));
+        let holds = |place: Place| view.region(place).filter(|_| halves & place.bit() != 0);
+        match (holds(first), holds(first.other())) {
+            (Some(one), other) => Halves { one, other },
+            (None, Some(other)) => Halves::one(other),
+            (None, None) => Halves::one(view.region_or_other(first)),
+        }
+    }
+
+    /// What lacks the block of a slot: of a dirty one, any member that is stored to; of a clean one, that of the first
+    /// half, if it is stored to.
+    pub(super) fn lacking<'m>(
         &self,
+        view: View<'m>,
         slot: u32,
-        member: usize,
-        regions: (&'m Region, Option<&'m Region>),
-    ) -> Halves<'m> {
-        let (main, Some(mate)) = regions else {
-            return Halves::one(regions.0);
-        };
-        let begins_on_main = self.begins_on_main(member);
-        let (first, second) = if begins_on_main {
-            (main, mate)
-        } else {
-            (mate, main)
-        };
-        let (first_bit, second_bit) = if begins_on_main {
-            (MAIN, MATE)
-        } else {
-            (MATE, MAIN)
-        };
-        let live = self.live();
-        let is_copied = self.is_copied(slot);
-        if is_copied && live & first_bit == 0 {
-            return Halves::one(second);
+        first: Place,
+        is_dirty: bool,
+    ) -> Lacking<'m> {
+        let halves = view.served.halves(self.note(slot));
+        let lacks = |place: Place| view.live(place).filter(|_| halves & place.bit() == 0);
+        let second = lacks(first.other()).filter(|_| is_dirty);
+        match (halves, lacks(first).or(second)) {
+            (_, None) => Lacking::Nothing,
+            (0, Some(_)) => Lacking::Everything,
+            (_, Some(region)) => Lacking::Half(region),
         }
-        let other = (is_copied && live & second_bit != 0).then_some(second);
-        Halves { one: first, other }
     }
 
-    /// Whether the block of a slot is on a member that is in.
-    pub(super) fn is_in_reach(&self, slot: u32, member: usize) -> bool {
-        let first_bit = if self.begins_on_main(member) {
-            MAIN
-        } else {
-            MATE
-        };
-        self.is_copied(slot) || self.live() & first_bit != 0
-    }
-
-    /// Whether the block of a slot is on every member that is in, so that it may be changed in place, or others may
-    /// rest on it.
+    /// Whether the block of a slot is on every member that is stored to, so that it may be changed in place, or others
+    /// may rest on it.
     #[inline]
-    pub(super) fn is_protected(&self, slot: u32, member: usize, has_mate: bool) -> bool {
-        if !has_mate || self.is_copied(slot) {
-            return true;
-        }
-        let first_bit = if self.begins_on_main(member) {
-            MAIN
-        } else {
-            MATE
-        };
-        self.live() == first_bit
+    pub(super) fn is_protected(&self, slot: u32) -> bool {
+        let served = self.served();
+        served.halves(self.note(slot)) == served.live()
     }
 
     /// Fences the members that are in. One whose fence fails is taken out, if another is left.
     #[inline]
-    pub(super) fn fence(
-        &self,
-        geometry: &Geometry,
-        regions: (&Region, Option<&Region>),
-    ) -> Result<()> {
-        let (main, Some(mate)) = regions else {
-            return Ok(regions.0.fence()?);
-        };
-        match self.live() {
-            MAIN => Ok(main.fence()?),
-            MATE => Ok(mate.fence()?),
-            _ => match (main.fence(), mate.fence()) {
+    pub(super) fn fence(&self, geometry: &Geometry, opened: Opened<'_>) -> Result<()> {
+        let view = self.view(opened);
+        match (view.live(Place::Main), view.live(Place::Mate)) {
+            (Some(main), Some(mate)) => match main.fence_pair(mate) {
                 (Ok(()), Ok(())) => Ok(()),
-                (Ok(()), Err(failed)) => self.take_out(geometry, main, MATE, failed.into()),
-                (Err(failed), Ok(())) => self.take_out(geometry, mate, MAIN, failed.into()),
+                (Ok(()), Err(failed)) => {
+                    self.take_out(geometry, opened, Place::Mate, failed.into())
+                }
+                (Err(failed), Ok(())) => {
+                    self.take_out(geometry, opened, Place::Main, failed.into())
+                }
                 (Err(failed), Err(_)) => Err(failed.into()),
             },
+            (Some(alone), None) | (None, Some(alone)) => Ok(alone.fence()?),
+            (None, None) => unreachable!("one member is always in"),
         }
     }
 
-    /// The numbers of the members that are in.
-    pub(super) fn members_in(&self) -> Vec<u32> {
-        let roster = forebay_pmem::lock_or_yield(&self.roster);
-        roster.all_in().map(|(number, _)| number).collect()
+    /// Whether the member of this number is stored to, and whether it has everything.
+    pub(super) fn standing(&self, number: u32) -> (bool, bool) {
+        let (served, bit) = (self.served(), self.place_of(number).bit());
+        (served.live() & bit != 0, served.complete() & bit != 0)
     }
 
     /// Takes the member of this number out, as if it had failed.
     pub(super) fn take_out_number(
         &self,
         geometry: &Geometry,
-        regions: (&Region, Option<&Region>),
+        opened: Opened<'_>,
         number: u32,
     ) -> Result<()> {
-        let last = || {
-            ErrorKind::Options(format!(
-                "member {number} of the pool is the only one that is in; it cannot be taken out"
-            ))
-        };
-        let (main, Some(mate)) = regions else {
-            return Err(last().into());
-        };
-        match number == self.main_number {
-            true => self.take_out(geometry, mate, MAIN, last().into()),
-            false => self.take_out(geometry, main, MATE, last().into()),
-        }
+        let last = ErrorKind::Options(format!(
+            "member {number} of the pool is the only one that is in; it cannot be taken out"
+        ));
+        self.take_out(geometry, opened, self.place_of(number), last.into())
     }
 
     /// Takes a member out, which `failed`. When it returns, the roster of the member that is left says so, durably,
     /// and nothing is stored to the other one any more.
     ///
     /// # Errors
-    /// The member that was to be left is out already, or fails, too.
+    /// The member that was to be left is out already, or not complete, or fails, too.
     #[cold]
-    fn take_out(&self, geometry: &Geometry, left: &Region, gone: u8, failed: Error) -> Result<()> {
+    fn take_out(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        gone: Place,
+        failed: Error,
+    ) -> Result<()> {
         let mut roster = forebay_pmem::lock_or_yield(&self.roster);
-        let live = self.live();
-        if live & gone == 0 {
+        let view = self.view(opened);
+        if !view.served.is_live(gone) {
             return Ok(());
         }
-        if live == gone {
+        let left = gone.other();
+        let is_enough = view.served.complete() & left.bit() != 0;
+        let Some(left) = view.region(left).filter(|_| is_enough) else {
             return Err(failed);
-        }
-        let is_main = gone == MAIN;
-        let number = if is_main {
-            self.main_number
-        } else {
-            self.main_number ^ 1
         };
-        let next = roster.without(number);
+        let next = roster.without(self.number_at(gone));
         // Before the roster is stored: one that may reach the medium, and does not count, looks like another history.
         left.fence()?;
         if !mutated(Mutant::RosterAfterAcknowledgement) {
@@ -312,7 +339,131 @@ impl Mirror {
             left.fence()?;
         }
         *roster = next;
-        self.live.store(self.live() & !gone, Ordering::Release);
+        self.set_served(view.served.without(gone));
         Ok(())
     }
+
+    fn number_at(&self, place: Place) -> u32 {
+        match place {
+            Place::Main => self.main_number,
+            Place::Mate => self.main_number ^ 1,
+        }
+    }
+
+    /// The mapping of a member, if it was ever there.
+    pub(super) fn at<'m>(&'m self, opened: Opened<'m>, number: u32) -> Option<&'m Region> {
+        self.view(opened).region(self.place_of(number))
+    }
+
+    /// The mapping of a member that is out, if it was ever there.
+    pub(super) fn gone<'m>(&'m self, opened: Opened<'m>, number: u32) -> Option<&'m Region> {
+        let view = self.view(opened);
+        let place = self.place_of(number);
+        view.region(place).filter(|_| !view.served.is_live(place))
+    }
+
+    /// Has a member join at the place of one that is out: stored to from now on, and not yet believed. When this
+    /// returns both rosters say so, durably.
+    ///
+    /// # Errors
+    /// A member of this number is in; too many have joined; a fence fails. Of the complete member, that is fatal.
+    pub(super) fn join(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        number: u32,
+        identity: u64,
+        region: Region,
+    ) -> Result<()> {
+        let mut roster = forebay_pmem::lock_or_yield(&self.roster);
+        let view = self.view(opened);
+        let place = self.place_of(number);
+        let slot = self.added.iter().position(|added| added.get().is_none());
+        let joined = slot.and_then(|slot| view.served.joined(place, slot + 1));
+        let (Some(slot), Some(joined)) = (slot, joined) else {
+            return Err(ErrorKind::Options(
+                "too many members have joined since the pool was opened; open it again".into(),
+            )
+            .into());
+        };
+        if view.served.is_live(place) {
+            return Err(ErrorKind::Options(format!("member {number} is in use")).into());
+        }
+        let (complete, _) = view.copies();
+        let next = roster.with_rebuilding(number, identity);
+        next.store(complete, geometry, self.pool_uuid);
+        // Orders the roster before the new member's: where that one is, the others know of it.
+        complete.fence()?;
+        *roster = next;
+        roster.store(&region, geometry, self.pool_uuid);
+        // Orders the roster before what the member is sent. Without it the member is as if it were not there.
+        region.fence().map_err(|error| unusable(&region, &error))?;
+        let added = self.added[slot].set(region);
+        assert!(added.is_ok(), "under the roster's lock");
+        self.set_served(joined);
+        Ok(())
+    }
+
+    /// A member that joined has everything: from now on it counts.
+    ///
+    /// # Errors
+    /// It was taken out; a fence fails.
+    pub(super) fn call_in(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        number: u32,
+    ) -> Result<()> {
+        let mut roster = forebay_pmem::lock_or_yield(&self.roster);
+        let view = self.view(opened);
+        let place = self.place_of(number);
+        let rebuilding = view.served.rebuilding() & place.bit() != 0;
+        let Some(region) = view.live(place).filter(|_| rebuilding) else {
+            return Err(ErrorKind::Options(format!(
+                "member {number} was taken out while it was rebuilt"
+            ))
+            .into());
+        };
+        let (complete, _) = view.copies();
+        let next = roster.with_in(number);
+        next.store(complete, geometry, self.pool_uuid);
+        // Orders the roster before the member's own: a member that calls itself in is called so.
+        complete.fence()?;
+        *roster = next;
+        // From here on the pool opens with this member only, whatever its own roster says.
+        self.set_served(view.served.rebuilt(place));
+        roster.store(region, geometry, self.pool_uuid);
+        // Orders the roster before anything is acknowledged that rests on the member.
+        let fenced = region.fence();
+        drop(roster);
+        fenced.or_else(|failed| {
+            let refused = unusable(region, &failed);
+            self.take_out(geometry, opened, place, failed.into())?;
+            Err(refused)
+        })
+    }
+
+    /// Held while lines of the volume table are written.
+    pub(super) fn hold_volume_lines(&self) -> MutexGuard<'_, ()> {
+        forebay_pmem::lock_or_yield(&self.volume_lines)
+    }
+}
+
+/// A new member failed, which nothing rests on.
+pub(super) fn unusable(region: &Region, error: &PmemError) -> Error {
+    ErrorKind::Refused {
+        path: region.path().to_path_buf(),
+        found: format!("it failed while it was made a member: {error}"),
+        todo: "name another file or device".into(),
+    }
+    .into()
+}
+
+/// What of a slot's block is not where it must be.
+pub(super) enum Lacking<'m> {
+    Nothing,
+    /// The half on this member; the other one is there.
+    Half(&'m Region),
+    /// No member that counts has any of it.
+    Everything,
 }

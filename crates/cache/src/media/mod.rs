@@ -8,12 +8,14 @@ pub(crate) mod entry;
 pub(crate) mod geometry;
 mod halves;
 pub(crate) mod incarnation;
+mod joining;
 pub(crate) mod layout;
 mod membership;
 mod mirror;
 pub(crate) mod packed;
 mod roster;
 pub(crate) mod salt;
+mod served;
 pub(crate) mod superblock;
 pub(crate) mod volumes;
 
@@ -23,11 +25,12 @@ use std::sync::Arc;
 
 use forebay_pmem::{Counters, MediaKind, Region};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::media::entry::{Entry, RawEntry};
 use crate::media::geometry::Geometry;
 use crate::media::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
-use crate::media::mirror::{Halves, Mirror};
+use crate::media::mirror::{Halves, Mirror, Opened};
+use crate::media::served::Place;
 use crate::mutants::{Mutant, mutated};
 
 /// Bytes between two slots that are read along with them: a disk reads this many in less time than
@@ -42,6 +45,8 @@ pub(crate) struct Media {
     main: Arc<Region>,
     others: Box<[Region]>,
     mirror: Option<Box<Mirror>>,
+    /// There is no member beside the main one, and none can join.
+    is_single: bool,
     pub(crate) geometry: Geometry,
     slots: u32,
     transaction_limit_bytes: u64,
@@ -59,13 +64,16 @@ impl Media {
     ) -> Media {
         assert!(members.len() == geometry.members as usize || mirror.is_some());
         let has_mate = members.len() > 1;
-        let mirror = mirror.map(|start| Mirror::new(start, has_mate, geometry.slots()));
+        let is_single = !has_mate && mirror.is_none();
+        let mirror = mirror
+            .map(|start| Mirror::new(start, has_mate, geometry.slots(), first_half(geometry)));
         let mut members = members.into_iter();
         let main = members.next().expect("a pool has a member");
         Media {
             main: Arc::new(main),
             others: members.collect(),
             mirror: mirror.map(Box::new),
+            is_single,
             slots: geometry.slots(),
             transaction_limit_bytes: geometry.transaction_limit_bytes(),
             geometry,
@@ -74,7 +82,9 @@ impl Media {
     }
     /// The same members under another plan.
     pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
-        let mirror = self.mirror.map(|mirror| mirror.laid_out(geometry.slots()));
+        let mirror = self
+            .mirror
+            .map(|mirror| mirror.laid_out(geometry.slots(), first_half(geometry)));
         Media {
             mirror: mirror.map(Box::new),
             slots: geometry.slots(),
@@ -100,7 +110,7 @@ impl Media {
     #[cold]
     fn copies(&self) -> (&Region, Option<&Region>) {
         match &self.mirror {
-            Some(mirror) => mirror.copies(self.regions()),
+            Some(mirror) => mirror.view(self.opened()).copies(),
             None => (&self.main, None),
         }
     }
@@ -135,9 +145,12 @@ impl Media {
     pub(crate) fn others(&self) -> &[Region] {
         &self.others
     }
-    /// All members in their order.
+    /// All members in their order; of a mirror those that were in when it was opened, and those that joined.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Region> {
-        std::iter::once(&*self.main).chain(&self.others)
+        let joined = self.mirror.iter().flat_map(|mirror| mirror.added());
+        std::iter::once(&*self.main)
+            .chain(&self.others)
+            .chain(joined)
     }
     pub(crate) fn path(&self) -> PathBuf {
         self.main().path().to_path_buf()
@@ -151,11 +164,11 @@ impl Media {
     #[inline(always)]
     pub(crate) fn fence(&self) -> Result<()> {
         // One sfence serves all members of the cache-line domains; a page member syncs its file.
-        if self.others.is_empty() {
+        if self.is_single {
             return Ok(self.main.fence()?);
         }
         if let Some(mirror) = &self.mirror {
-            return mirror.fence(&self.geometry, self.regions());
+            return mirror.fence(&self.geometry, self.opened());
         }
         for member in self.members() {
             member.fence()?;
@@ -262,11 +275,18 @@ impl Media {
         (Halves::one(self.member(member)), offset)
     }
     #[cold]
-    fn halves_of(&self, mirror: &Mirror, slot: u32) -> (Halves<'_>, u64) {
-        let (member, offset) = self.geometry.slot_place(slot);
-        (mirror.halves_of(slot, member, self.regions()), offset)
+    fn halves_of<'m>(&'m self, mirror: &'m Mirror, slot: u32) -> (Halves<'m>, u64) {
+        let (first, offset) = self.first_half(mirror, slot);
+        (
+            mirror.halves_of(mirror.view(self.opened()), slot, first),
+            offset,
+        )
     }
-    fn regions(&self) -> (&Region, Option<&Region>) {
+    fn first_half(&self, mirror: &Mirror, slot: u32) -> (Place, u64) {
+        let (member, offset) = self.geometry.slot_place(slot);
+        (mirror.place_of(member as u32), offset)
+    }
+    fn opened(&self) -> Opened<'_> {
         (&self.main, self.others.first())
     }
     /// Whether the slot's block is wherever a dirty one must be: otherwise it is neither changed in place nor
@@ -280,9 +300,7 @@ impl Media {
     }
     #[cold]
     fn is_copied(&self, mirror: &Mirror, slot: u32) -> bool {
-        let (member, _) = self.geometry.slot_place(slot);
-        mirror.is_protected(slot, member, !self.others.is_empty())
-            || mutated(Mutant::SharedWithUnprotected)
+        mirror.is_protected(slot) || mutated(Mutant::SharedWithUnprotected)
     }
     /// Whether the first half of the slot is on a member that is not there: only that one need have a block that the
     /// backing has, too.
@@ -290,35 +308,13 @@ impl Media {
         let (Some(mirror), Some(slot)) = (&self.mirror, slot) else {
             return false;
         };
-        let (member, _) = self.geometry.slot_place(slot);
-        self.others.is_empty() && !mirror.begins_on_main(member)
-    }
-    /// The numbers of the members of a mirror that are in.
-    pub(crate) fn members_in(&self) -> Vec<u32> {
-        self.mirror.as_ref().map_or_else(
-            || (0..self.geometry.members).collect(),
-            |mirror| mirror.members_in(),
-        )
-    }
-    /// Takes a member of a mirror out.
-    ///
-    /// # Errors
-    /// It is none, or the last one; a fence fails.
-    pub(crate) fn take_out(&self, number: u32) -> Result<()> {
-        match &self.mirror {
-            Some(mirror) if number < self.geometry.members => {
-                mirror.take_out_number(&self.geometry, self.regions(), number)
-            }
-            _ => Err(ErrorKind::Options(format!(
-                "member {number} cannot be taken out: the pool is no mirror, or has none of that number"
-            ))
-            .into()),
-        }
+        let (first, _) = self.first_half(mirror, slot);
+        self.others.is_empty() && first == Place::Mate
     }
     /// Notes of a slot that recovery found a block in that the backing lacks: both halves hold it.
     pub(crate) fn found_copied(&self, slot: u32) {
         if let Some(mirror) = &self.mirror {
-            mirror.set_copied(slot, !self.others.is_empty());
+            mirror.note_both(slot);
         }
     }
     #[inline(always)]
@@ -355,8 +351,9 @@ impl Media {
     /// The same of a mirror, which has checksums.
     #[cold]
     fn fill_halves(&self, mirror: &Mirror, slot: u32, block: &[u8], is_dirty: bool) -> u32 {
-        let (member, offset) = self.geometry.slot_place(slot);
-        let halves = mirror.halves_to_fill(slot, member, self.regions(), is_dirty);
+        let (first, offset) = self.first_half(mirror, slot);
+        let view = mirror.view(self.opened());
+        let halves = mirror.halves_to_fill(view, slot, first, is_dirty);
         match halves.other {
             Some(other) => halves.one.stream_crc32c_pair(offset, other, offset, block),
             None => halves.one.stream_crc32c(offset, block),
@@ -366,8 +363,8 @@ impl Media {
     #[inline]
     pub(crate) fn begin_slot(&self, slot: u32) {
         if let Some(mirror) = &self.mirror {
-            let (member, _) = self.geometry.slot_place(slot);
-            mirror.halves_to_fill(slot, member, self.regions(), true);
+            let (first, _) = self.first_half(mirror, slot);
+            mirror.halves_to_fill(mirror.view(self.opened()), slot, first, true);
         }
     }
     /// Streams whole lines into part of a slot that was begun, or whose block is wherever it must be.
@@ -408,14 +405,6 @@ impl Media {
             lines[at - start..at - start + bytes.len()].copy_from_slice(bytes);
             region.stream(base + start as u64, &lines);
         });
-    }
-    /// Whether the block that was just streamed into this private slot is on a member that is in.
-    pub(crate) fn is_in_reach(&self, slot: u32) -> bool {
-        let Some(mirror) = &self.mirror else {
-            return true;
-        };
-        let (member, _) = self.geometry.slot_place(slot);
-        self.others.is_empty() || mirror.is_in_reach(slot, member)
     }
     /// Cached stores into a slot; durable after flush and fence.
     pub(crate) fn store_slot(&self, slot: u32, offset: usize, bytes: &[u8]) {
@@ -503,6 +492,11 @@ impl Media {
     pub(crate) fn block_bytes(&self) -> usize {
         self.geometry.block_bytes as usize
     }
+}
+
+/// At which place the first half of a slot is.
+fn first_half(geometry: Geometry) -> impl Fn(&Mirror, u32) -> Place {
+    move |mirror, slot| mirror.place_of(geometry.slot_place(slot).0 as u32)
 }
 
 /// A slot of the medium.

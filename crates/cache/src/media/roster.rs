@@ -8,11 +8,10 @@ use forebay_pmem::Region;
 
 use crate::media::geometry::Geometry;
 use crate::media::layout::{ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine};
+use crate::mutants::{Mutant, mutated};
 
 /// Epochs beyond it are nonsense: no counter of ours overflows.
 const EPOCH_MAX: u64 = 1 << 62;
-const STATE_IN: u8 = 1;
-const STATE_OUT: u8 = 3;
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,7 +25,35 @@ pub(crate) struct Roster {
 struct Listed {
     /// The first half of its uuid.
     identity: u64,
-    is_in: bool,
+    state: Standing,
+}
+
+/// What the roster calls a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// It has all that was acknowledged.
+    In = 1,
+    /// It has what was written since it joined.
+    Rebuilding = 2,
+    Out = 3,
+}
+
+impl Standing {
+    fn of(number: u8) -> Option<Standing> {
+        match number {
+            1 => Some(Standing::In),
+            2 => Some(Standing::Rebuilding),
+            3 => Some(Standing::Out),
+            _ => None,
+        }
+    }
+}
+
+impl Listed {
+    fn is_in(&self) -> bool {
+        self.state == Standing::In
+            || self.state == Standing::Rebuilding && mutated(Mutant::RebuildingMemberTrusted)
+    }
 }
 
 /// What of a member's uuid the roster has.
@@ -40,7 +67,7 @@ impl Roster {
     pub(crate) fn of_new(identities: impl IntoIterator<Item = u64>) -> Roster {
         let listed = |identity| Listed {
             identity,
-            is_in: true,
+            state: Standing::In,
         };
         Roster {
             epoch: 1,
@@ -51,22 +78,47 @@ impl Roster {
     /// Whether the member of this number and identity is in.
     pub(crate) fn has_in(&self, number: u32, identity: u64) -> bool {
         let listed = self.members.get(number as usize);
-        listed.is_some_and(|listed| listed.is_in && listed.identity == identity)
+        listed.is_some_and(|listed| listed.is_in() && listed.identity == identity)
+    }
+
+    /// Whether the member of this number and identity was taken out: this history went on without it.
+    pub(crate) fn has_out(&self, number: u32, identity: u64) -> bool {
+        let listed = self.members.get(number as usize);
+        listed.is_some_and(|listed| listed.state == Standing::Out && listed.identity == identity)
     }
 
     /// The numbers of the members that are in, with their identities.
     pub(crate) fn all_in(&self) -> impl Iterator<Item = (u32, u64)> {
         let numbered = (0..).zip(&self.members);
         numbered
-            .filter(|(_, listed)| listed.is_in)
+            .filter(|(_, listed)| listed.is_in())
             .map(|(number, listed)| (number, listed.identity))
     }
 
     /// The next roster, in which this member is out.
     pub(crate) fn without(&self, number: u32) -> Roster {
+        self.with(number, |listed| listed.state = Standing::Out)
+    }
+
+    /// The next roster, in which a member with nothing yet takes this number.
+    pub(crate) fn with_rebuilding(&self, number: u32, identity: u64) -> Roster {
+        self.with(number, |listed| {
+            *listed = Listed {
+                identity,
+                state: Standing::Rebuilding,
+            };
+        })
+    }
+
+    /// The next roster, in which this member is in.
+    pub(crate) fn with_in(&self, number: u32) -> Roster {
+        self.with(number, |listed| listed.state = Standing::In)
+    }
+
+    fn with(&self, number: u32, change: impl FnOnce(&mut Listed)) -> Roster {
         let mut next = self.clone();
         next.epoch += 1;
-        next.members[number as usize].is_in = false;
+        change(&mut next.members[number as usize]);
         next
     }
 
@@ -94,10 +146,9 @@ impl Roster {
         let numbered = line.states.iter().zip(identities);
         let listed = numbered.take(line.members as usize);
         let members = listed.map(|(state, identity)| {
-            let known = matches!(*state, STATE_IN | STATE_OUT);
-            known.then(|| Listed {
+            Some(Listed {
                 identity: u64::from_le_bytes(*identity),
-                is_in: *state == STATE_IN,
+                state: Standing::of(*state)?,
             })
         });
         Some(Roster {
@@ -121,7 +172,7 @@ impl Roster {
         let (identities, _) = line.identities.as_chunks_mut::<8>();
         let places = line.states.iter_mut().zip(identities);
         for ((state, identity), listed) in places.zip(&self.members) {
-            *state = if listed.is_in { STATE_IN } else { STATE_OUT };
+            *state = listed.state as u8;
             *identity = listed.identity.to_le_bytes();
         }
         let offset = geometry.roster_line((self.epoch % 2) as usize);

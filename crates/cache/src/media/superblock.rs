@@ -123,6 +123,27 @@ pub(crate) fn format(
     Ok((pool_uuid, Some(mirror)))
 }
 
+/// Makes a member of the number `number` of a blank region, of the pool that `like` is a member of. Returns its
+/// identity; durable with the next fence.
+pub(crate) fn format_joining(region: &Region, like: &Region, number: u32) -> Result<u64> {
+    let superblock = read_superblock(like).map_err(|error| lost_rather([like], error))?;
+    let member_uuid = repeatable::fresh_uuid()?;
+    let superblock = Superblock {
+        member: number,
+        member_uuid,
+        ..superblock
+    };
+    region.store(0, &superblock.encode());
+    region.flush(0, SUPERBLOCK_BYTES);
+    Ok(identity_of(&member_uuid))
+}
+
+/// The number of the member that a region is, if it is one of that pool.
+pub(crate) fn number_in(region: &Region, pool_uuid: &[u8; 16]) -> Option<u32> {
+    let found = read_superblock(region).ok()?;
+    (found.pool_uuid == *pool_uuid).then_some(found.member)
+}
+
 /// That a page of the medium is lost, if one was met, which explains whatever `error` says of its zeroes.
 pub(crate) fn lost_rather<'a>(
     regions: impl IntoIterator<Item = &'a Region>,

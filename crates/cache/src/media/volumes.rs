@@ -111,6 +111,7 @@ pub(crate) fn flush_found(media: &Media) {
 /// Stores each volume's current line where a member lacks it; durable after a fence. What it replaces there is older
 /// than the member's other line, or torn.
 pub(crate) fn equalise(media: &Media) {
+    let _held = media.hold_volume_lines();
     for place in 0..media.geometry.volumes {
         let Some(current) = read(media, place) else {
             continue;
@@ -152,8 +153,9 @@ pub(crate) fn store(
     standing: Standing,
     attached: bool,
 ) -> Result<()> {
-    let before = read(media, place);
     let path = encode_path(&identity.path)?;
+    let _held = media.hold_volume_lines();
+    let before = read(media, place);
     let line = VolumeLine {
         version: before.as_ref().map_or(0, |found| found.version) + 1,
         size_bytes: identity.size_bytes,

@@ -208,6 +208,13 @@ impl Table {
         self.unlogged_lines[line as usize / 64].fetch_or(1 << (line % 64), Ordering::AcqRel);
     }
 
+    /// Marks every line so: a member lacks them all.
+    pub(crate) fn mark_all_unlogged(&self) {
+        (0..self.media.geometry.entries)
+            .step_by(ENTRIES_PER_LINE as usize)
+            .for_each(|index| self.mark_unlogged(index));
+    }
+
     /// The words of those lines, for a checkpoint, which clears them.
     pub(crate) fn unlogged_lines(&self) -> &[AtomicU64] {
         &self.unlogged_lines
@@ -253,6 +260,21 @@ impl Table {
         entry
             .slot()
             .is_none_or(|slot| self.media.is_protected(slot))
+    }
+
+    /// Whether another block may rest on what this leads to: of a packed block the base, too, is wherever it must be.
+    pub(crate) fn is_all_protected(&self, slot_ref: SlotRef) -> bool {
+        !self.media.is_mirrored()
+            || self
+                .slots_under(slot_ref)
+                .all(|slot| self.media.is_protected(slot))
+    }
+
+    /// The slots that a block lies in: its own and, of a packed one, its base.
+    pub(crate) fn slots_under(&self, slot_ref: SlotRef) -> impl Iterator<Item = u32> {
+        let slot = slot_ref.slot();
+        let base = slot_ref.is_packed().then(|| self.base_of(slot)).flatten();
+        std::iter::once(slot).chain(base)
     }
 
     /// Copies a block out, zeroes beyond its valid length; whether it matches its check.

@@ -456,8 +456,19 @@ impl Region {
     /// failed under an access since the region was opened. All later fences fail too.
     #[inline(always)]
     pub fn fence(&self) -> Result<(), PmemError> {
-        self.counters.add(Event::Fences, 1);
+        self.note_fence();
         arch::fence();
+        self.after_fence()
+    }
+
+    #[inline(always)]
+    pub(super) fn note_fence(&self) {
+        self.counters.add(Event::Fences, 1);
+    }
+
+    /// What a region has to do after the instruction, which served all of them.
+    #[inline(always)]
+    pub(super) fn after_fence(&self) -> Result<(), PmemError> {
         if self.is_special {
             self.fence_special()?;
         }

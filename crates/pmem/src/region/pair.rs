@@ -7,6 +7,7 @@
 
 use super::Region;
 use crate::arch;
+use crate::{PersistenceDomain, PmemError};
 
 impl Region {
     /// Streams `bytes` to `offset` here and to `copy_offset` in `copy`, line by line, which memory takes in
@@ -51,6 +52,37 @@ impl Region {
         self.note_stream(block.len());
         copy.note_stream(block.len());
         !state
+    }
+
+    /// [`Region::fence`] of two regions by one instruction, or of two plain files by syncs that run at the same time:
+    /// one fence, counted here. Returns what came of it here, and in `other`.
+    #[inline]
+    pub fn fence_pair(&self, other: &Region) -> (Result<(), PmemError>, Result<(), PmemError>) {
+        self.note_fence();
+        arch::fence();
+        let is_page = |region: &Region| region.domain() == PersistenceDomain::Page;
+        match is_page(self) && is_page(other) && !self.is_shadow_beside(other) {
+            true => self.sync_beside(other),
+            false => (self.after_fence(), other.after_fence()),
+        }
+    }
+
+    #[cold]
+    fn sync_beside(&self, other: &Region) -> (Result<(), PmemError>, Result<(), PmemError>) {
+        std::thread::scope(|scope| {
+            let syncing = std::thread::Builder::new()
+                .name("forebay-sync".into())
+                .spawn_scoped(scope, || other.after_fence());
+            let own = self.after_fence();
+            let others = match syncing {
+                Ok(thread) => thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // No thread to be had: one after the other.
+                Err(_) => other.after_fence(),
+            };
+            (own, others)
+        })
     }
 
     /// Whether one of the two is a model, so that they are told of one stream after the other: no mapped

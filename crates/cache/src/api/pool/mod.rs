@@ -32,6 +32,7 @@ pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
 pub use members::new_region;
 use members::{clear, member_region};
+pub use redundancy::{Member, MemberState};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
 /// safely in the pool.

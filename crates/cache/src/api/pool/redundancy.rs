@@ -1,24 +1,147 @@
-//! Members of a mirrored pool that are taken out.
+//! Members of a mirrored pool: how they stand, and what takes them out and brings them back.
+
+use std::path::{Path, PathBuf};
+
+use forebay_pmem::Region;
 
 use super::Pool;
-use crate::error::Result;
+use super::members::new_region;
+use crate::engine::RebuildWatcher;
+use crate::error::{ErrorKind, Result};
+use crate::media::superblock;
 
-// Hidden until members can come back, too.
+/// A member of a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Member {
+    /// Its number, from 0.
+    pub number: u32,
+    /// Where it is; `None` if it is out and was not given.
+    pub path: Option<PathBuf>,
+    /// How it stands.
+    pub state: MemberState,
+}
+
+/// How a member of a pool stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MemberState {
+    /// It has all that was acknowledged, of a mirror; or its share of it.
+    In,
+    /// It is sent everything, and does not have all of it yet.
+    Rebuilding,
+    /// The pool goes on without it.
+    Out,
+}
+
 impl Pool {
-    /// The numbers of the members that have all that was acknowledged.
-    #[doc(hidden)]
-    pub fn members_in(&self) -> Vec<u32> {
-        self.pipeline().media().members_in()
+    /// The members, by number.
+    pub fn members(&self) -> Vec<Member> {
+        let media = self.pipeline().media();
+        let state = |number| match media.standing(number) {
+            (_, true) => MemberState::In,
+            (true, false) => MemberState::Rebuilding,
+            (false, false) => MemberState::Out,
+        };
+        let members = 0..media.geometry.members;
+        members
+            .map(|number| Member {
+                number,
+                path: media.member_path(number),
+                state: state(number),
+            })
+            .collect()
     }
 
-    /// Takes a member of a mirrored pool out for good, as if it had failed. When this returns, the member that is left
-    /// says so, durably.
+    /// Takes a member of a mirrored pool out, as if it had failed. When this returns, the member that is left says so,
+    /// durably: the pool goes on with one copy of everything, and opens without the member that is out. One that is
+    /// out already stays so.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`](crate::ErrorKind::Options): no mirror, no such member, or the last one.
-    /// [`ErrorKind::Media`](crate::ErrorKind::Media): a fence failed.
-    #[doc(hidden)]
-    pub fn take_member_out(&self, number: u32) -> Result<()> {
+    /// [`ErrorKind::Options`]: no mirror, no such member, or the last one that is in.
+    /// [`ErrorKind::Media`]: a fence failed, and the pool takes no more writes.
+    pub fn fail_member(&self, number: u32) -> Result<()> {
         self.pipeline().engine().take_out(number)
     }
+
+    /// Rebuilds member `number` of a mirrored pool, which is out, on the file or device `path`, while the pool is
+    /// used. When this returns it is in: either member is enough again.
+    ///
+    /// A file that is not there is made. One that was the member before is overwritten; another one only with
+    /// `force`. `watcher` is told how far it is, and may end it. After an error, a crash, or a pool that was closed
+    /// meanwhile the member is out as before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`]: no mirror, no such member, it is not out, or `watcher` ended it.
+    /// [`ErrorKind::Refused`]: what is at `path` is not to be overwritten, in use, or too small.
+    /// [`ErrorKind::Media`]: the file cannot be made or mapped, or a fence failed; if one of the member that was left
+    /// failed, the pool takes no more writes.
+    pub fn replace_member(
+        &self,
+        number: u32,
+        path: &Path,
+        force: bool,
+        watcher: &mut RebuildWatcher<'_>,
+    ) -> Result<()> {
+        let media = self.pipeline().media();
+        if !media.is_out(number)? {
+            return Err(in_use(number));
+        }
+        // Its file may be the one to be overwritten, and is locked as long as it is mapped.
+        media.retire_gone(number)?;
+        let region_options = &self.pipeline().options().region;
+        let len = media.geometry.member_bytes;
+        let was_member = path.exists() && self.was_member(path, number)?;
+        let region = new_region(path, len, force || was_member, region_options)?;
+        self.replace_member_on(number, region, watcher)
+    }
+
+    /// As `replace_member`, over a region that is mapped already, whatever it holds.
+    ///
+    /// # Errors
+    /// As [`Pool::replace_member`].
+    pub fn replace_member_on(
+        &self,
+        number: u32,
+        region: Region,
+        watcher: &mut RebuildWatcher<'_>,
+    ) -> Result<()> {
+        let media = self.pipeline().media();
+        if !media.is_out(number)? {
+            return Err(in_use(number));
+        }
+        let wanted = media.geometry.member_bytes;
+        if region.len() < wanted {
+            return Err(ErrorKind::Refused {
+                path: region.path().to_path_buf(),
+                found: format!("{} bytes; a member of this pool has {wanted}", region.len()),
+                todo: "name a larger device".into(),
+            }
+            .into());
+        }
+        if region.domain() != media.main().domain() {
+            return Err(ErrorKind::Refused {
+                path: region.path().to_path_buf(),
+                found:
+                    "the medium makes stores durable in another way than that of the other member"
+                        .into(),
+                todo: "name a file or device of the same kind".into(),
+            }
+            .into());
+        }
+        self.pipeline().engine().rebuild(number, region, watcher)
+    }
+
+    /// Whether what is at `path` was that member of this pool.
+    fn was_member(&self, path: &Path, number: u32) -> Result<bool> {
+        let region = Region::open(path, &self.pipeline().options().region)?;
+        Ok(superblock::number_in(&region, &self.pool_uuid) == Some(number))
+    }
+}
+
+fn in_use(number: u32) -> crate::error::Error {
+    ErrorKind::Options(format!(
+        "member {number} is in use; take it out first if it is to be replaced"
+    ))
+    .into()
 }

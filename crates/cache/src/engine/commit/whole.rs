@@ -173,6 +173,12 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Whole<'a, B> {
         });
     }
 
+    #[cold]
+    fn complete(&self, engine: &Engine) -> Result<()> {
+        self.blocks()
+            .try_for_each(|block| engine.complete_block(block))
+    }
+
     #[inline(always)]
     fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().map(AsRef::as_ref)
@@ -203,6 +209,9 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
         debug_assert!(self.blocks().all(is_of_volume), "blocks of one volume");
         // All locks are held: what one look says holds for every block.
         engine.check_attached(*key)?;
+        if engine.media().is_mirrored() {
+            self.complete(engine)?;
+        }
         for (number, block) in self.blocks.iter_mut().map(AsMut::as_mut).enumerate() {
             let is_chosen = engine.choose_entry(block.key, block.bucket, &mut block.chosen);
             if !matches!(is_chosen, Ok(true)) {

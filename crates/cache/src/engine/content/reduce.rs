@@ -235,7 +235,7 @@ impl Engine {
             !references.is_patched(slot_ref.slot()) || mutated(Mutant::PatchedSlotShared);
         let held = still
             && is_whole
-            && self.table.is_protected(entry)
+            && self.table.is_all_protected(slot_ref)
             && (mutated(Mutant::SharedWithoutHold) || references.hold(slot_ref.slot()));
         self.table.index().unlock(stripe);
         held.then_some((entry, slot_ref))

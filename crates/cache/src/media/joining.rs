@@ -1,0 +1,175 @@
+//! Members of a mirror that leave and join while it is used.
+
+use std::sync::MutexGuard;
+
+use forebay_pmem::Region;
+
+use crate::error::{ErrorKind, Result};
+use crate::media::Media;
+use crate::media::layout::INCARNATION_BYTES;
+use crate::media::mirror::{Lacking, Mirror, unusable};
+use crate::media::superblock;
+use crate::mutants::{Mutant, mutated};
+
+/// Streamed at once when a new member is cleared.
+const CLEAR_BYTES: u64 = 1 << 16;
+
+impl Media {
+    fn mirror_with(&self, number: u32) -> Result<&Mirror> {
+        let is_member = number < self.geometry.members;
+        let mirror = self.mirror.as_deref().filter(|_| is_member);
+        mirror.ok_or_else(|| {
+            ErrorKind::Options(format!(
+                "member {number}: the pool is no mirror, or has no member of that number"
+            ))
+            .into()
+        })
+    }
+
+    /// Whether the member of this number is stored to, and whether it has everything.
+    pub(crate) fn standing(&self, number: u32) -> (bool, bool) {
+        let mirror = self.mirror.as_ref();
+        mirror.map_or((true, true), |mirror| mirror.standing(number))
+    }
+
+    /// The path of a member, if it has been there since the pool was opened.
+    pub(crate) fn member_path(&self, number: u32) -> Option<std::path::PathBuf> {
+        let region = match &self.mirror {
+            None => Some(self.members().nth(number as usize)?),
+            Some(mirror) => mirror.at(self.opened(), number),
+        };
+        region.map(|region| region.path().to_path_buf())
+    }
+
+    /// Takes a member of a mirror out.
+    ///
+    /// # Errors
+    /// It is none, or the last one; a fence fails.
+    pub(crate) fn take_out(&self, number: u32) -> Result<()> {
+        self.mirror_with(number)?
+            .take_out_number(&self.geometry, self.opened(), number)
+    }
+
+    /// Whether the member of this number is not stored to.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn is_out(&self, number: u32) -> Result<bool> {
+        Ok(!self.mirror_with(number)?.standing(number).0)
+    }
+
+    /// Unmaps a member that was taken out, so that its file can be opened anew.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn retire_gone(&self, number: u32) -> Result<()> {
+        let mirror = self.mirror_with(number)?;
+        if let Some(region) = mirror.gone(self.opened(), number) {
+            region.retire()?;
+        }
+        Ok(())
+    }
+
+    /// Makes a blank member of a region, and has it join: everything is stored to it, too, from now on.
+    ///
+    /// # Errors
+    /// The number is in use; the region is too small; a fence fails.
+    pub(crate) fn join(&self, number: u32, region: Region) -> Result<()> {
+        let mirror = self.mirror_with(number)?;
+        let end = self.geometry.slot_area;
+        let zeroes = vec![0; CLEAR_BYTES as usize];
+        for offset in (0..end).step_by(CLEAR_BYTES as usize) {
+            let len = CLEAR_BYTES.min(end - offset);
+            region.stream(offset, &zeroes[..len as usize]);
+        }
+        // Orders the end of what was there before what makes a member of it.
+        region.fence().map_err(|error| unusable(&region, &error))?;
+        let identity = superblock::format_joining(&region, self.main(), number)?;
+        // Orders the superblock before the roster that calls the member by its name.
+        region.fence().map_err(|error| unusable(&region, &error))?;
+        mirror.join(&self.geometry, self.opened(), number, identity, region)
+    }
+
+    /// A member that joined has everything: from now on it counts.
+    ///
+    /// # Errors
+    /// It was taken out; a fence fails.
+    pub(crate) fn call_in(&self, number: u32) -> Result<()> {
+        self.mirror_with(number)?
+            .call_in(&self.geometry, self.opened(), number)
+    }
+
+    /// Whether that member is still being rebuilt.
+    pub(crate) fn is_rebuilding(&self, number: u32) -> bool {
+        self.standing(number) == (true, false)
+    }
+
+    /// Copies the lines of incarnation and checkpoint to the member that lacks them. The caller keeps every other
+    /// thread from storing them.
+    pub(crate) fn copy_current_lines(&self) {
+        let (complete, Some(joined)) = self.copies() else {
+            return;
+        };
+        for which in 0..2 {
+            let lines = [
+                self.geometry.incarnation_line(which),
+                self.geometry.checkpoint_line(which),
+            ];
+            for offset in lines {
+                let mut line = [0; INCARNATION_BYTES];
+                complete.read(offset, &mut line);
+                joined.store(offset, &line);
+                joined.flush(offset, INCARNATION_BYTES);
+            }
+        }
+    }
+
+    /// Held by a thread that stores lines of the volume table; of a mirror, where a joining member is sent them.
+    pub(crate) fn hold_volume_lines(&self) -> Option<MutexGuard<'_, ()>> {
+        self.mirror
+            .as_ref()
+            .map(|mirror| mirror.hold_volume_lines())
+    }
+
+    /// Whether the block of a slot is wherever recovery expects it: a dirty one on every member, a clean one in its
+    /// first half.
+    pub(crate) fn is_in_place(&self, slot: u32, is_dirty: bool) -> bool {
+        matches!(self.lacking(slot, is_dirty), Lacking::Nothing)
+    }
+
+    fn lacking(&self, slot: u32, is_dirty: bool) -> Lacking<'_> {
+        let Some(mirror) = &self.mirror else {
+            return Lacking::Nothing;
+        };
+        let (first, _) = self.first_half(mirror, slot);
+        mirror.lacking(mirror.view(self.opened()), slot, first, is_dirty)
+    }
+
+    /// Copies the block of a slot to where it is lacking, as it stands in the half that is there; durable with the next
+    /// fence. False if none is there. The caller has the slot to itself, or a lock of a key that holds it, and has
+    /// seen that the half is right.
+    pub(crate) fn copy_half(&self, slot: u32, is_dirty: bool) -> bool {
+        let region = match self.lacking(slot, is_dirty) {
+            Lacking::Nothing => return true,
+            Lacking::Everything => return false,
+            Lacking::Half(region) => region,
+        };
+        let (halves, offset) = self.slot_halves(slot);
+        let mut block = vec![0; self.block_bytes()];
+        halves.one.read(offset, &mut block);
+        region.stream(offset, &block);
+        self.found_copied(slot);
+        true
+    }
+
+    /// Completes a private slot that was filled before a member joined, whose block has this CRC32C. False if its only
+    /// half has gone bad.
+    #[cold]
+    pub(crate) fn complete_staged(&self, slot: u32, crc: u32) -> bool {
+        if self.is_protected(slot) || mutated(Mutant::EpochNotRechecked) {
+            return true;
+        }
+        let mut block = vec![0; self.block_bytes()];
+        self.read_slot_crc(slot, &mut block) == crc && self.copy_half(slot, true)
+    }
+}
