@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use forebay::{Backing, Pool, PoolOptions, Volume};
+use forebay::{Backing, Pool, PoolOptions, Redundancy, Volume};
 use forebay_pmem::{Region, RegionOptions};
 
 use crate::payload::{BLOCK_BYTES, Payload};
+use crate::scratch::{Scratch, ScratchFile};
 use forebay_harness::Result;
 
 /// Blocks a transaction writes while a pool is filled.
@@ -36,10 +37,52 @@ pub fn dirty_options(path: &Path, bytes: u64) -> PoolOptions {
         .dirty_low_per_mille(1000)
 }
 
+/// The same of any pool.
+pub fn idle(options: PoolOptions) -> PoolOptions {
+    options.dirty_high_per_mille(1000).dirty_low_per_mille(1000)
+}
+
+/// Two files in memory; removed when dropped.
+pub struct Members([ScratchFile; 2]);
+
+impl Members {
+    /// Their names.
+    pub fn new(scratch: &Scratch) -> Members {
+        Members::named(scratch, "pool")
+    }
+    /// The same by another name.
+    pub fn named(scratch: &Scratch, name: &str) -> Members {
+        let file = |member| scratch.file(&format!("{name}-{member}"));
+        Members([file('a'), file('b')])
+    }
+    /// Where they are.
+    pub fn paths(&self) -> [&Path; 2] {
+        [self.0[0].path(), self.0[1].path()]
+    }
+    /// A mirror of them.
+    pub fn mirror(&self, member_bytes: u64) -> PoolOptions {
+        self.none(member_bytes).redundancy(Redundancy::Mirror)
+    }
+    /// A pool over both without redundancy.
+    pub fn none(&self, member_bytes: u64) -> PoolOptions {
+        options(self.0[0].path(), member_bytes)
+            .members([self.0[1].path()])
+            .redundancy(Redundancy::None)
+    }
+}
+
 /// A new pool, half full of dirty blocks.
 pub fn half_full(options: &PoolOptions) -> Result<CachedPool> {
-    let pool = Pool::create(options)?;
-    let blocks = pool.stats().slots / 2;
+    filled(Pool::create(options)?, None)
+}
+
+/// A new pool with so many dirty blocks.
+pub fn with_blocks(options: &PoolOptions, blocks: u64) -> Result<CachedPool> {
+    filled(Pool::create(options)?, Some(blocks))
+}
+
+fn filled(pool: Pool, blocks: Option<u64>) -> Result<CachedPool> {
+    let blocks = blocks.unwrap_or(pool.stats().slots / 2);
     let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;
     fill(&volume, blocks)?;
     let cached = pool.stats().cached_blocks;

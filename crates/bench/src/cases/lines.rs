@@ -17,21 +17,25 @@ const CHECKPOINTS_MIN: u64 = 10;
 /// Operations between two looks at the pool.
 const BATCH: u64 = 1024;
 
-struct Window {
+pub(super) struct Window {
     counted: Counters,
-    operations: u64,
+    pub(super) operations: u64,
 }
 
 impl Window {
-    fn lines(&self) -> f64 {
+    pub(super) fn lines(&self) -> f64 {
         self.counted.lines() as f64 / self.operations as f64
     }
-    fn fences(&self) -> f64 {
+    pub(super) fn fences(&self) -> f64 {
         self.counted.fences as f64 / self.operations as f64
     }
 }
 
-fn count(bench: &Bench, pool: &Pool, mut operation: impl FnMut() -> Result<()>) -> Result<Window> {
+pub(super) fn count(
+    bench: &Bench,
+    pool: &Pool,
+    mut operation: impl FnMut() -> Result<()>,
+) -> Result<Window> {
     pool.checkpoint()?;
     let (before, checkpoints_before) = (pool.counters(), pool.stats().checkpoints);
     let (start, mut operations) = (Instant::now(), 0);

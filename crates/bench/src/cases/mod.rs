@@ -7,6 +7,8 @@ mod dram;
 mod kernels;
 mod ladder;
 mod lines;
+mod mirror;
+mod mirror_times;
 mod nbd;
 mod page_pool;
 mod reads;
@@ -146,6 +148,55 @@ pub const CASES: &[Case] = &[
     Case {
         rows: &[("page_pool_cold_open_ms_per_gib", Reported)],
         run: page_pool::cold_open,
+    },
+    Case {
+        rows: &[
+            ("mirror_1x4k_fences", AtMost(1.1)),
+            ("mirror_1x4k_lines", AtMost(132.0)),
+        ],
+        run: mirror::one_block,
+    },
+    Case {
+        rows: &[("mirror_16x4k_lines_per_block", AtMost(130.5))],
+        run: mirror::sixteen_blocks,
+    },
+    Case {
+        rows: &[
+            ("mirror_delta_256b_lines", AtMost(19.8)),
+            ("mirror_append_256b_lines", AtMost(19.8)),
+        ],
+        run: mirror::small_changes,
+    },
+    Case {
+        rows: &[("mirror_fill_lines", AtMost(65.8))],
+        run: mirror::fills,
+    },
+    Case {
+        rows: &[("checkpoint_fences", AtMost(2.0))],
+        run: mirror::checkpoints,
+    },
+    Case {
+        rows: &[("dram_bytes_per_block_mirror", AtMost(46.0))],
+        run: mirror::dram,
+    },
+    Case {
+        rows: &[
+            ("mirror_1x4k_vs_none", AtLeast(0.55)),
+            ("mirror_16x4k_vs_none", AtLeast(0.58)),
+            ("mirror_append_256b_vs_none", AtLeast(0.60)),
+        ],
+        run: mirror_times::commits,
+    },
+    Case {
+        rows: &[("recovery_mirror_vs_none", AtMost(1.6))],
+        run: mirror_times::recovery,
+    },
+    Case {
+        rows: &[
+            ("member_fail_to_ack_ms", AtMost(50.0)),
+            ("rebuild_1gib_s", AtMost(3.0)),
+        ],
+        run: mirror_times::rebuild,
     },
     Case {
         rows: &[("replacement_hit_ratio_vs_lru", AtLeast(1.0))],

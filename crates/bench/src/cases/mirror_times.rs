@@ -1,0 +1,169 @@
+//! A mirror beside a pool without redundancy over two members of the same size, and how long a member takes to go and
+//! to come back.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use forebay::{Pool, PoolOptions, Volume};
+
+use super::Bench;
+use super::mirror::{Appends, GROUP};
+use crate::contest::{Contender, Outcome};
+use crate::payload::{BLOCK_BYTES, Blocks, Payload};
+use crate::pools::{self, CachedPool, Members, commit_one};
+use forebay_harness::{Result, Row, median};
+
+/// Operations between two looks at the clock.
+const BATCH: u64 = 64;
+const MIRROR: &str = "mirror";
+const NONE: &str = "none";
+
+/// A pool of either kind, with the same blocks.
+struct Both {
+    mirror: CachedPool,
+    none: CachedPool,
+    // After the pools.
+    _members: [Members; 2],
+}
+
+impl Both {
+    fn new(bench: &Bench) -> Result<Both> {
+        let members = [
+            Members::new(&bench.scratch),
+            Members::named(&bench.scratch, "none"),
+        ];
+        let mirror = pools::half_full(&members[0].mirror(bench.pool_bytes))?;
+        let none = pools::with_blocks(&members[1].none(bench.pool_bytes), mirror.blocks)?;
+        Ok(Both {
+            mirror,
+            none,
+            _members: members,
+        })
+    }
+
+    fn ratio<'a>(
+        &'a self,
+        bench: &Bench,
+        what: &str,
+        contender: impl Fn(&'static str, &'a CachedPool) -> Contender<'a> + Sync,
+    ) -> Result<Option<f64>> {
+        let outcome: Outcome = bench.contest(what, 1, |_| {
+            vec![contender(MIRROR, &self.mirror), contender(NONE, &self.none)]
+        })?;
+        Ok(outcome.ratio(MIRROR, NONE))
+    }
+}
+
+fn groups(volume: &Volume, blocks: &mut Blocks, payload: &mut Payload) -> Result<()> {
+    let mut transaction = volume.begin();
+    for block in blocks.next_distinct::<GROUP>() {
+        transaction.write(block, payload.next())?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Commits of one block, of sixteen, and of appends.
+pub fn commits(bench: &Bench) -> Result<Vec<Row>> {
+    let both = Both::new(bench)?;
+    let one = both.ratio(bench, "1 x 4 KiB", |name, pool| {
+        let (mut payload, mut blocks) = (Payload::new(71), Blocks::new(71, 0, pool.blocks));
+        Contender::new(name, move || {
+            for _ in 0..BATCH {
+                commit_one(&pool.volume, blocks.next(), payload.next())?;
+            }
+            Ok(BATCH)
+        })
+    })?;
+    let sixteen = both.ratio(bench, "16 x 4 KiB", |name, pool| {
+        let (mut payload, mut blocks) = (Payload::new(72), Blocks::new(72, 0, pool.blocks));
+        Contender::new(name, move || {
+            for _ in 0..BATCH / GROUP as u64 {
+                groups(&pool.volume, &mut blocks, &mut payload)?;
+            }
+            Ok(BATCH)
+        })
+    })?;
+    let appends = both.ratio(bench, "append of 256 B", |name, pool| {
+        let (mut payload, mut appends) = (Payload::new(73), Appends::new(pool));
+        Contender::new(name, move || {
+            for _ in 0..BATCH {
+                appends.next(payload.next())?;
+            }
+            Ok(BATCH)
+        })
+    })?;
+    Ok(vec![
+        Row::new("mirror_1x4k_vs_none", one, "ratio"),
+        Row::new("mirror_16x4k_vs_none", sixteen, "ratio"),
+        Row::new("mirror_append_256b_vs_none", appends, "ratio"),
+    ])
+}
+
+/// How long the opening of a full, dirty pool takes that was not closed.
+fn opening_s(bench: &Bench, members: &Members, options: PoolOptions) -> Result<f64> {
+    let options = pools::idle(options);
+    let cached = pools::half_full(&options)?;
+    let (mut payload, mut blocks) = (Payload::new(74), Blocks::new(74, 0, cached.blocks));
+    for _ in 0..20_000 {
+        commit_one(&cached.volume, blocks.next(), payload.next())?;
+    }
+    // Not closed: the next opening recovers.
+    drop(cached);
+    let start = Instant::now();
+    let pool = Pool::open_with(&members.paths(), options.runtime_options().clone())?;
+    let elapsed_s = start.elapsed().as_secs_f64();
+    bench.say(&format!(
+        "  opened in {:.1} ms: {} dirty blocks, {} records",
+        elapsed_s * 1e3,
+        pool.stats().dirty_blocks,
+        pool.recovery_report().records
+    ));
+    Ok(elapsed_s)
+}
+
+/// Recovery of a mirror beside that of a pool without, of the same blocks.
+pub fn recovery(bench: &Bench) -> Result<Vec<Row>> {
+    let mut ratios = Vec::new();
+    for _ in 0..bench.repeats {
+        let members = Members::new(&bench.scratch);
+        let mirror_s = opening_s(bench, &members, members.mirror(bench.pool_bytes))?;
+        drop(members);
+        let members = Members::new(&bench.scratch);
+        let none_s = opening_s(bench, &members, members.none(bench.pool_bytes / 2))?;
+        ratios.push(mirror_s / none_s);
+    }
+    Ok(vec![Row::new(
+        "recovery_mirror_vs_none",
+        median(ratios),
+        "ratio",
+    )])
+}
+
+/// How long a member takes to go, with the next write, and to come back.
+pub fn rebuild(bench: &Bench) -> Result<Vec<Row>> {
+    let (mut failures_ms, mut rebuilds_s) = (Vec::new(), Vec::new());
+    for _ in 0..bench.repeats {
+        let members = Members::new(&bench.scratch);
+        let cached = pools::half_full(&members.mirror(bench.pool_bytes))?;
+        let mut payload = Payload::new(75);
+        let start = Instant::now();
+        cached.pool.fail_member(1)?;
+        commit_one(&cached.volume, 0, payload.next())?;
+        failures_ms.push(start.elapsed().as_secs_f64() * 1e3);
+        let replacement = bench.scratch.file("replacement");
+        let start = Instant::now();
+        cached
+            .pool
+            .replace_member(1, replacement.path(), false, &mut |_| {
+                ControlFlow::Continue(())
+            })?;
+        let gib = (cached.blocks * BLOCK_BYTES as u64) as f64 / f64::from(1 << 30);
+        let took_s = start.elapsed().as_secs_f64();
+        bench.say(&format!("  {gib:.2} GiB of dirty blocks in {took_s:.2} s"));
+        rebuilds_s.push(took_s / gib);
+    }
+    Ok(vec![
+        Row::new("member_fail_to_ack_ms", median(failures_ms), "ms"),
+        Row::new("rebuild_1gib_s", median(rebuilds_s), "s"),
+    ])
+}
