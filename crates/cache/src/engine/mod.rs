@@ -316,6 +316,9 @@ impl Engine {
 
     /// Bytes of DRAM in the structures that grow with the pool.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        self.table.dram_bytes() + self.content.dram_bytes() + self.replacement.dram_bytes()
+        self.table.dram_bytes()
+            + self.media().dram_bytes()
+            + self.content.dram_bytes()
+            + self.replacement.dram_bytes()
     }
 }

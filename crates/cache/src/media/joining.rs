@@ -32,6 +32,11 @@ impl Media {
         mirror.map_or((true, true), |mirror| mirror.standing(number))
     }
 
+    /// Bytes of DRAM in the notes of slots.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.mirror.as_ref().map_or(0, |_| u64::from(self.slots()))
+    }
+
     /// The path of a member, if it has been there since the pool was opened.
     pub(crate) fn member_path(&self, number: u32) -> Option<std::path::PathBuf> {
         let region = match &self.mirror {
