@@ -191,6 +191,31 @@ fn a_member_that_is_being_rebuilt_counts_for_nothing() {
     }
 }
 
+/// A crash anywhere in the joining of a member: with it or without it, the pool opens as it was.
+#[test]
+fn a_crash_in_the_making_of_a_member_costs_nothing() {
+    let mirror = Mirror::new();
+    mirror.put(0..20, 1);
+    let before = durable(&mirror.members[1]);
+    mirror.pool.fail_member(1).expect("one is left");
+    for fence in 0..6 {
+        // The file of the member that was there, which ends with this fence.
+        let old = Arc::new(Shadow::from_image(&before, ShadowModel::Lines));
+        old.set_fence_failure(FenceFailure::From(fence));
+        let _ = mirror
+            .pool
+            .replace_member_on(1, Region::on_shadow(old.clone()), &mut go_on);
+        let images = [durable(&mirror.members[0]), durable(&old)];
+        for all in [true, false] {
+            let given = images.iter().take(if all { 2 } else { 1 });
+            let regions = given.map(|image| Region::shadow_from(image)).collect();
+            let pool = Pool::open_on(regions, runtime()).expect("open");
+            assert_eq!(state_of(&pool, 1), MemberState::Out, "fence {fence}");
+            check(&pool, &mirror.store, 0..20, 1);
+        }
+    }
+}
+
 #[test]
 fn a_new_member_that_fails_is_out_and_one_that_is_in_is_not_replaced() {
     let mirror = Mirror::new();

@@ -15,6 +15,8 @@ use forebay_harness::{Result, Row, median};
 
 /// Operations between two looks at the clock.
 const BATCH: u64 = 64;
+/// Commits between the last opening and the next, which may find their records.
+const COMMITS_BEFORE: u64 = 20_000;
 const MIRROR: &str = "mirror";
 const NONE: &str = "none";
 
@@ -99,14 +101,23 @@ pub fn commits(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// How long the opening of a full, dirty pool takes that was not closed.
-fn opening_s(bench: &Bench, members: &Members, options: PoolOptions) -> Result<f64> {
+/// How long the opening of a dirty pool takes that was not closed, and how many dirty blocks it has.
+fn opening(
+    bench: &Bench,
+    members: &Members,
+    options: PoolOptions,
+    blocks: Option<u64>,
+) -> Result<(f64, u64)> {
     let options = pools::idle(options);
-    let cached = pools::half_full(&options)?;
-    let (mut payload, mut blocks) = (Payload::new(74), Blocks::new(74, 0, cached.blocks));
-    for _ in 0..20_000 {
-        commit_one(&cached.volume, blocks.next(), payload.next())?;
+    let cached = match blocks {
+        Some(blocks) => pools::with_blocks(&options, blocks)?,
+        None => pools::half_full(&options)?,
+    };
+    let (mut payload, mut random) = (Payload::new(74), Blocks::new(74, 0, cached.blocks));
+    for _ in 0..COMMITS_BEFORE {
+        commit_one(&cached.volume, random.next(), payload.next())?;
     }
+    let blocks = cached.blocks;
     // Not closed: the next opening recovers.
     drop(cached);
     let start = Instant::now();
@@ -118,18 +129,20 @@ fn opening_s(bench: &Bench, members: &Members, options: PoolOptions) -> Result<f
         pool.stats().dirty_blocks,
         pool.recovery_report().records
     ));
-    Ok(elapsed_s)
+    Ok((elapsed_s, blocks))
 }
 
-/// Recovery of a mirror beside that of a pool without, of the same blocks.
+/// Recovery of a mirror beside that of a pool without, of the same blocks over members of the same size.
 pub fn recovery(bench: &Bench) -> Result<Vec<Row>> {
     let mut ratios = Vec::new();
     for _ in 0..bench.repeats {
         let members = Members::new(&bench.scratch);
-        let mirror_s = opening_s(bench, &members, members.mirror(bench.pool_bytes))?;
+        let mirror = members.mirror(bench.pool_bytes);
+        let (mirror_s, blocks) = opening(bench, &members, mirror, None)?;
         drop(members);
         let members = Members::new(&bench.scratch);
-        let none_s = opening_s(bench, &members, members.none(bench.pool_bytes / 2))?;
+        let none = members.none(bench.pool_bytes);
+        let (none_s, _) = opening(bench, &members, none, Some(blocks))?;
         ratios.push(mirror_s / none_s);
     }
     Ok(vec![Row::new(

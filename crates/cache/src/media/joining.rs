@@ -11,9 +11,6 @@ use crate::media::mirror::{Lacking, Mirror, unusable};
 use crate::media::superblock;
 use crate::mutants::{Mutant, mutated};
 
-/// Streamed at once when a new member is cleared.
-const CLEAR_BYTES: u64 = 1 << 16;
-
 impl Media {
     fn mirror_with(&self, number: u32) -> Result<&Mirror> {
         let is_member = number < self.geometry.members;
@@ -81,17 +78,9 @@ impl Media {
     /// The number is in use; the region is too small; a fence fails.
     pub(crate) fn join(&self, number: u32, region: Region) -> Result<()> {
         let mirror = self.mirror_with(number)?;
-        let end = self.geometry.slot_area;
-        let zeroes = vec![0; CLEAR_BYTES as usize];
-        for offset in (0..end).step_by(CLEAR_BYTES as usize) {
-            let len = CLEAR_BYTES.min(end - offset);
-            region.stream(offset, &zeroes[..len as usize]);
-        }
-        // Orders the end of what was there before what makes a member of it.
-        region.fence().map_err(|error| unusable(&region, &error))?;
-        let identity = superblock::format_joining(&region, self.main(), number)?;
-        // Orders the superblock before the roster that calls the member by its name.
-        region.fence().map_err(|error| unusable(&region, &error))?;
+        let (superblock, identity) = superblock::joining(self.main(), number)?;
+        superblock::make_member(&region, &superblock, self.geometry.slot_area)
+            .map_err(|error| unusable(&region, &error))?;
         mirror.join(&self.geometry, self.opened(), number, identity, region)
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use forebay_pmem::Region;
+use forebay_pmem::{PmemError, Region};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::Geometry;
@@ -16,6 +16,9 @@ use crate::media::mirror::MirrorStart;
 use crate::media::roster::{Roster, identity_of};
 use crate::options::FormatOptions;
 use crate::repeatable;
+
+/// Streamed at once when a new member is cleared.
+const CLEAR_BYTES: u64 = 1 << 16;
 
 /// A member's superblock that passed every check, with the member's incarnation.
 struct Member {
@@ -123,9 +126,8 @@ pub(crate) fn format(
     Ok((pool_uuid, Some(mirror)))
 }
 
-/// Makes a member of the number `number` of a blank region, of the pool that `like` is a member of. Returns its
-/// identity; durable with the next fence.
-pub(crate) fn format_joining(region: &Region, like: &Region, number: u32) -> Result<u64> {
+/// The superblock of a member that joins the pool that `like` is a member of, under this number; with its identity.
+pub(crate) fn joining(like: &Region, number: u32) -> Result<([u8; SUPERBLOCK_BYTES], u64)> {
     let superblock = read_superblock(like).map_err(|error| lost_rather([like], error))?;
     let member_uuid = repeatable::fresh_uuid()?;
     let superblock = Superblock {
@@ -133,9 +135,47 @@ pub(crate) fn format_joining(region: &Region, like: &Region, number: u32) -> Res
         member_uuid,
         ..superblock
     };
-    region.store(0, &superblock.encode());
+    Ok((superblock.encode(), identity_of(&member_uuid)))
+}
+
+/// Makes a region start with this superblock and hold nothing else up to `end`. A crash leaves it without the magic
+/// bytes, as [`is_unmade`] tells, or with all of it.
+pub(crate) fn make_member(
+    region: &Region,
+    superblock: &[u8; SUPERBLOCK_BYTES],
+    end: u64,
+) -> std::result::Result<(), PmemError> {
+    region.store_u64(0, 0);
+    region.flush(0, MAGIC.len());
+    // Orders the end of what was there before half of it is gone.
+    region.fence()?;
+    let zeroes = vec![0; CLEAR_BYTES as usize];
+    for offset in (0..end).step_by(CLEAR_BYTES as usize) {
+        let len = CLEAR_BYTES.min(end - offset);
+        region.stream(offset, &zeroes[..len as usize]);
+    }
+    let (magic, rest) = superblock
+        .split_first_chunk()
+        .expect("a superblock has more than eight bytes");
+    region.store(MAGIC.len() as u64, rest);
     region.flush(0, SUPERBLOCK_BYTES);
-    Ok(identity_of(&member_uuid))
+    // Orders all of the superblock, and the zeroes, before what makes a member of it.
+    region.fence()?;
+    region.store_u64(0, u64::from_le_bytes(*magic));
+    region.flush(0, MAGIC.len());
+    // Orders the superblock before the roster that calls the member by its name.
+    region.fence()
+}
+
+fn is_of_mirror(region: &Region) -> bool {
+    read_superblock(region).is_ok_and(|superblock| superblock.flags & FLAG_MIRROR != 0)
+}
+
+/// Whether a crash met the making of a member.
+fn is_unmade(region: &Region) -> bool {
+    region.len() >= SUPERBLOCK_BYTES as u64
+        && region.load_u64(0) == 0
+        && !region.has_media_error(0, SUPERBLOCK_BYTES)
 }
 
 /// The number of the member that a region is, if it is one of that pool.
@@ -155,7 +195,11 @@ pub(crate) fn lost_rather<'a>(
 
 /// Puts members together, in whatever order they come. A mirrored pool may lack some, `without_missing` those
 /// that have all, too.
-pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<Assembly> {
+pub(crate) fn assemble(mut regions: Vec<Region>, without_missing: bool) -> Result<Assembly> {
+    // What was about to join a mirror has nothing.
+    if regions.iter().any(is_of_mirror) {
+        regions.retain(|region| !is_unmade(region));
+    }
     let mut members: Vec<Member> = regions
         .into_iter()
         .map(|region| {
