@@ -67,7 +67,7 @@ pub(super) fn choose(
                 format!(
                     "member {number} of the pool has all that was acknowledged, too, and was not given"
                 ),
-                "name it as well; if it is gone for good, say so when opening the pool",
+                "name it as well; if it is gone for good, open the pool without it (on the command line --without-missing)",
             ));
         }
         roster = roster.without(number);

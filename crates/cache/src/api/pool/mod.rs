@@ -26,7 +26,7 @@ use crate::media::incarnation::Incarnation;
 use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes;
-use crate::options::{PoolOptions, RuntimeOptions};
+use crate::options::{PoolOptions, Redundancy, RuntimeOptions};
 use crate::recovery::{self, Mappings, NewIncarnation, RecoveryReport};
 pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
@@ -247,6 +247,13 @@ impl Pool {
     /// What the medium of the first member survives, in plain words.
     pub fn survives(&self) -> &'static str {
         self.pipeline.media().main().kind().survives()
+    }
+    /// How many members hold what must not be lost.
+    pub fn redundancy(&self) -> Redundancy {
+        match self.pipeline.media().is_mirrored() {
+            true => Redundancy::Mirror,
+            false => Redundancy::None,
+        }
     }
     /// The most bytes one transaction can hold: the smaller of 4 MiB and an eighth of the pool.
     pub fn transaction_limit_bytes(&self) -> u64 {

@@ -91,8 +91,9 @@ impl Pool {
         media.retire_gone(number)?;
         let region_options = &self.pipeline().options().region;
         let len = media.geometry.member_bytes;
-        let was_member = path.exists() && self.was_member(path, number)?;
-        let region = new_region(path, len, force || was_member, region_options)?;
+        // Whatever is there is overwritten with force, also what is no region.
+        let is_free = force || (path.exists() && self.was_member(path, number)?);
+        let region = new_region(path, len, is_free, region_options)?;
         self.replace_member_on(number, region, watcher)
     }
 
