@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use forebay_command::{Trust, output};
+use forebay_command::output;
 use serde_json::Value;
 
-use crate::arguments::{PoolArgument, RecoverOptions};
+use crate::arguments::{Opening, PoolArgument, RecoverOptions};
 use crate::commands::{check, info, recover};
 
 /// What is asked of a pool.
@@ -33,17 +33,21 @@ pub struct Answer {
 
 /// Asks a pool of these members.
 pub fn ask(question: Question, pool: &[PathBuf]) -> Answer {
-    let (trust, json) = (Trust::default(), false);
+    let (opening, json) = (Opening::default(), false);
     let pool = pool.to_vec();
     let result = match question {
-        Question::Info => info::report(&pool, trust).map(|it| (it, None)),
-        Question::Check => check::report(&PoolArgument { pool, trust, json }),
+        Question::Info => info::report(&pool, opening).map(|it| (it, None)),
+        Question::Check => check::report(&PoolArgument {
+            pool,
+            opening,
+            json,
+        }),
         Question::DryRun | Question::Recover => recover::report(&RecoverOptions {
             pool,
             dry_run: question == Question::DryRun,
             save_lost: false,
             accept_stale: true,
-            trust,
+            opening,
             json,
         })
         .map(|it| (it, None)),

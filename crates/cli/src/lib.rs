@@ -10,6 +10,7 @@ mod control;
 mod daemon;
 mod idle_pool;
 pub mod inspection;
+mod members;
 mod pool_report;
 pub mod requests;
 mod top;
@@ -53,6 +54,7 @@ pub fn main() -> ExitCode {
         Command::Flush(options) => commands::flush::run(&options),
         Command::Set(options) => commands::set::run(&options),
         Command::Resize(options) => commands::resize::run(&options),
+        Command::Member(options) => commands::member::run(&options.action),
         Command::Fault(options) => commands::fault::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Recover(options) => commands::recover::run(&options),

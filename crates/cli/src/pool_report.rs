@@ -5,11 +5,14 @@ use forebay_command::disks::report::{backing, memory};
 use forebay_command::json_path;
 use serde_json::{Value, json};
 
+use crate::members;
+
 /// How the pool stands and what it did since it was opened.
 pub fn stat(pool: &Pool) -> Value {
     let stats = pool.stats();
     let counters = pool.counters();
-    json!({
+    let members = pool.members();
+    let mut report = json!({
         "engine": "forebay",
         "incarnation": stats.incarnation,
         "poisoned": stats.poisoned,
@@ -30,6 +33,8 @@ pub fn stat(pool: &Pool) -> Value {
         "log_used_per_mille": stats.log_used_per_mille,
         "lanes_used_per_mille": stats.lanes_used_per_mille,
         "members": stats.members,
+        "member_list": members::reports(&members),
+        "redundancy": members::redundancy_word(pool.redundancy()),
         "member_bytes": stats.member_bytes,
         "lane_bytes": stats.lane_bytes,
         "strict": stats.strict,
@@ -39,7 +44,11 @@ pub fn stat(pool: &Pool) -> Value {
         "counters": memory(&counters),
         "totals": totals(&stats.totals),
         "volumes": stats.volumes.iter().map(volume).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(condition) = members::condition(pool, &members) {
+        report["pool"] = condition.into();
+    }
+    report
 }
 
 fn totals(totals: &TallySums) -> Value {

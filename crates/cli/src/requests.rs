@@ -70,6 +70,44 @@ impl Parameters for GrowVolume {
     const COMMAND: &'static str = "grow-volume";
 }
 
+/// The members, and how each stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Members {}
+
+impl Parameters for Members {
+    const COMMAND: &'static str = "members";
+}
+
+/// Takes a member of a mirror out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailMember {
+    /// Its number or path.
+    pub member: String,
+}
+
+impl Parameters for FailMember {
+    const COMMAND: &'static str = "fail-member";
+}
+
+/// Rebuilds a member of a mirror that is out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceMember {
+    /// Its number or path.
+    pub member: String,
+    /// The file or device to rebuild it on; its own, if it is not said.
+    pub path: Option<String>,
+    /// Overwrites what is there.
+    #[serde(default)]
+    pub force: bool,
+}
+
+impl Parameters for ReplaceMember {
+    const COMMAND: &'static str = "replace-member";
+}
+
 /// Breaks something in a test pool: also the faults of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case", deny_unknown_fields)]

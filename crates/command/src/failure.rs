@@ -25,6 +25,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
         8,
         "the disk or directory is stale, or the pool is: the newest data is elsewhere",
     ),
+    (9, "a member of the mirrored pool is out"),
 ];
 
 /// Why a command did not do what it was asked.
@@ -46,6 +47,8 @@ pub enum Failure {
     Cancelled(String),
     /// The newest data is in another pool, or the pool or the backing is an old copy: exit code 8.
     Stale(String),
+    /// A member of the mirrored pool is out: exit code 9.
+    Degraded(String),
 }
 
 impl Failure {
@@ -60,6 +63,7 @@ impl Failure {
             Failure::Forced(_) => 6,
             Failure::Cancelled(_) => 7,
             Failure::Stale(_) => 8,
+            Failure::Degraded(_) => 9,
         }
     }
 }
@@ -92,7 +96,8 @@ impl fmt::Display for Failure {
         | Failure::NotServed(message)
         | Failure::Forced(message)
         | Failure::Cancelled(message)
-        | Failure::Stale(message)) = self;
+        | Failure::Stale(message)
+        | Failure::Degraded(message)) = self;
         formatter.write_str(message)
     }
 }
@@ -173,6 +178,7 @@ mod tests {
             Failure::Forced,
             Failure::Cancelled,
             Failure::Stale,
+            Failure::Degraded,
         ];
         for (failure, (code, _)) in failures.iter().zip(&EXIT_CODES[1..]) {
             assert_eq!(failure(String::new()).exit_code(), *code);

@@ -19,20 +19,21 @@ pub fn completions<A: CommandFactory>(shell: Shell) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a program's page, and one for each of its commands that is not hidden, into a directory, which
-/// is made where it is missing.
+/// Writes a program's page, and one for each of its commands that is not hidden, and of theirs, into a
+/// directory, which is made where it is missing.
 pub fn man<A: CommandFactory>(directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)?;
     let mut command = A::command().disable_help_subcommand(true);
     command.build();
     let program = command.get_name().to_owned();
-    write_page(directory, &command, &program)?;
-    for inner in command
-        .get_subcommands()
-        .filter(|inner| !inner.is_hide_set())
-    {
-        let name = format!("{program}-{}", inner.get_name());
-        write_page(directory, inner, &name)?;
+    write_pages(directory, &command, &program)
+}
+
+fn write_pages(directory: &Path, command: &clap::Command, name: &str) -> Result<(), Failure> {
+    write_page(directory, command, name)?;
+    let inner = command.get_subcommands();
+    for inner in inner.filter(|inner| !inner.is_hide_set()) {
+        write_pages(directory, inner, &format!("{name}-{}", inner.get_name()))?;
     }
     Ok(())
 }

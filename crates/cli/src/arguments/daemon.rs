@@ -6,6 +6,7 @@ use clap::Args;
 use forebay_command::disks::DiskSettings;
 use forebay_command::{LogFormat, LogLevel, Trust, size};
 
+use crate::arguments::pool::Opening;
 use crate::config::{Settings, Switch, Tunables};
 use crate::requests::Fault;
 
@@ -28,6 +29,10 @@ pub struct ServeOptions {
     /// is given up.
     #[arg(long)]
     pub accept_stale: bool,
+    /// Open a mirrored pool without its other member, which is gone for good: if it comes back, it has to be
+    /// rebuilt with forebay member readd.
+    #[arg(long)]
+    pub without_missing: bool,
     /// The settings on the command line.
     #[command(flatten)]
     pub settings: Settings,
@@ -143,9 +148,9 @@ pub struct DetachOptions {
     /// File or device of a further member, of a pool that no daemon serves.
     #[arg(long = "member", value_name = "PATH", requires = "discard_unwritten")]
     pub members: Vec<PathBuf>,
-    /// Which owner's pool is accepted.
+    /// How the pool is opened.
     #[command(flatten)]
-    pub trust: Trust,
+    pub opening: Opening,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -198,9 +203,9 @@ pub struct FlushOptions {
     /// The backing to drain to, where no daemon has it.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
-    /// Which owner's pool is accepted.
+    /// How the pool is opened.
     #[command(flatten)]
-    pub trust: Trust,
+    pub opening: Opening,
     /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had
     /// is given up.
     #[arg(long)]

@@ -1,10 +1,12 @@
 //! The command line: every option, with an example for each command.
 
 mod daemon;
+mod member;
 mod pool;
 mod run;
 
 pub use daemon::*;
+pub use member::*;
 pub use pool::*;
 pub use run::*;
 
@@ -67,6 +69,8 @@ pub enum Command {
     Set(SetOptions),
     /// Grow a pool that no process serves, or a disk that a daemon serves.
     Resize(ResizeOptions),
+    /// Show, take out, replace or bring back the members of a mirrored pool.
+    Member(MemberOptions),
     /// Break something in a test pool.
     Fault(FaultOptions),
     /// Verify every block of an idle pool, without changing it.

@@ -2,14 +2,59 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use forebay::{Redundancy, RuntimeOptions};
 use forebay_command::{Trust, size};
+
+/// How a command opens a pool.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct Opening {
+    /// Which owner's pool is accepted.
+    #[command(flatten)]
+    pub trust: Trust,
+    /// Open a mirrored pool without its other member, which is gone for good: if it comes back, it has to be
+    /// rebuilt with forebay member readd.
+    #[arg(long)]
+    pub without_missing: bool,
+}
+
+impl Opening {
+    /// For a pool.
+    pub fn runtime(self) -> RuntimeOptions {
+        let runtime = self.trust.runtime();
+        runtime.without_missing(self.without_missing)
+    }
+}
+
+/// What a pool of several members keeps twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RedundancyMode {
+    /// What the disk does not have yet, and what says where it is: on two members, of which one may die.
+    Mirror,
+    /// Nothing: blocks are spread over the members, and the pool is lost with any of them.
+    None,
+}
+
+impl RedundancyMode {
+    /// The cache's name for it.
+    pub fn redundancy(self) -> Redundancy {
+        match self {
+            RedundancyMode::Mirror => Redundancy::Mirror,
+            RedundancyMode::None => Redundancy::None,
+        }
+    }
+}
 
 /// A pool to make.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay create /dev/shm/forebay/pool --size 1G
-  forebay create /mnt/pmem0/pool --size 64G --strict")]
+  forebay create /mnt/pmem0/pool --size 64G --strict
+  forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G
+
+The last one is a mirror: what is acknowledged is on both members, and the pool goes on when one of them dies. \
+If a member is missing when the pool is opened, after a power loss say, the pool is refused until \
+--without-missing says that it is gone for good. --redundancy none spreads the blocks over the members instead.")]
 pub struct CreateOptions {
     /// File or device of the first member.
     pub pool: PathBuf,
@@ -19,6 +64,9 @@ pub struct CreateOptions {
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,
+    /// What the members keep twice [default: mirror with two members, else none].
+    #[arg(long, value_enum)]
+    pub redundancy: Option<RedundancyMode>,
     /// Bytes of a block: 4096 to 65536, a power of two.
     #[arg(long, default_value = "4096", value_parser = size::parse)]
     pub block_size: u64,
@@ -58,9 +106,9 @@ pub struct InfoOptions {
     /// Say of this image, device or directory whether it has its newest data.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
-    /// Which owner's pool is accepted.
+    /// How the pool is opened.
     #[command(flatten)]
-    pub trust: Trust,
+    pub opening: Opening,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -74,9 +122,9 @@ pub struct PoolArgument {
     /// Files or devices of the pool, every member.
     #[arg(required = true)]
     pub pool: Vec<PathBuf>,
-    /// Which owner's pool is accepted.
+    /// How the pool is opened.
     #[command(flatten)]
-    pub trust: Trust,
+    pub opening: Opening,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -96,9 +144,9 @@ pub struct RecoverOptions {
     /// Save the data of files that are gone, though not removed through Forebay, beside the pool.
     #[arg(long)]
     pub save_lost: bool,
-    /// Which owner's pool is accepted.
+    /// How the pool is opened.
     #[command(flatten)]
-    pub trust: Trust,
+    pub opening: Opening,
     /// Go on although the marks say that the newest data of the files is elsewhere: what that pool had is
     /// given up.
     #[arg(long)]

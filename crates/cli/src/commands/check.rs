@@ -15,7 +15,7 @@ pub fn run(options: &PoolArgument) -> Result<(), Failure> {
 
 /// What is shown, and what it says of damage.
 pub fn report(options: &PoolArgument) -> Result<(Value, Option<Failure>), Failure> {
-    let pool = idle_pool::open_private(&options.pool, options.trust)?;
+    let pool = idle_pool::open_private(&options.pool, options.opening)?;
     let (good, bad) = pool.check(|_, _| ());
     let bad_blocks: Vec<_> = bad
         .iter()

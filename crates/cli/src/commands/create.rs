@@ -7,7 +7,8 @@ use forebay::{Pool, PoolOptions};
 use forebay_command::{Failure, output, private_directory, size};
 use serde_json::json;
 
-use crate::arguments::CreateOptions;
+use crate::arguments::{CreateOptions, RedundancyMode};
+use crate::members;
 
 /// Makes the pool.
 pub fn run(options: &CreateOptions) -> Result<(), Failure> {
@@ -16,6 +17,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     }
     let block_bytes = u32::try_from(options.block_size)
         .map_err(|_| Failure::Failed("a block has at most 65536 bytes".into()))?;
+    let redundancy = redundancy_of(options);
     let pool_options = PoolOptions::new(&options.pool, options.size)
         .members(&options.members)
         .force(options.force)
@@ -23,6 +25,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         .strict(options.strict || options.no_checksums)
         .checksums(!options.no_checksums)
         .test_pool(options.test)
+        .redundancy(redundancy.redundancy())
         .runtime(options.trust.runtime());
     let pool = Pool::create(&pool_options)?;
     let (stats, survives) = (pool.stats(), pool.survives());
@@ -31,6 +34,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         let result = json!({
             "pool": shown(pool_options.paths()),
             "survives": survives,
+            "redundancy": members::redundancy_word(redundancy.redundancy()),
             "block_bytes": stats.block_bytes,
             "slots": stats.slots,
         });
@@ -44,7 +48,33 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         size::shown(u64::from(stats.block_bytes))
     ));
     output::line(&format!("what is acknowledged there {survives}"));
+    if let Some(line) = on_a_death(redundancy, pool_options.paths().len()) {
+        output::line(&line);
+    }
     Ok(())
+}
+
+/// A mirror has two members, and needs the checksums of blocks.
+fn redundancy_of(options: &CreateOptions) -> RedundancyMode {
+    let has_two = options.members.len() == 1 && !options.no_checksums;
+    options.redundancy.unwrap_or(match has_two {
+        true => RedundancyMode::Mirror,
+        false => RedundancyMode::None,
+    })
+}
+
+/// What the death of a member does to a pool of several.
+fn on_a_death(redundancy: RedundancyMode, members: usize) -> Option<String> {
+    match redundancy {
+        RedundancyMode::Mirror => Some(String::from(
+            "it is a mirror: when one of the two members dies, it goes on with the other one, and nothing acknowledged is \
+             lost; if a member is gone when it is opened, after a power loss say, that takes --without-missing",
+        )),
+        RedundancyMode::None if members > 1 => Some(format!(
+            "it is no mirror: when one of its {members} members dies, the pool is lost"
+        )),
+        RedundancyMode::None => None,
+    }
 }
 
 /// Paths as text for messages and JSON; the caller that creates the pool has their exact bytes.

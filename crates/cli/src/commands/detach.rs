@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::arguments::DetachOptions;
 use crate::commands::attach;
-use crate::control;
 use crate::requests::Detach;
+use crate::{control, idle_pool};
 
 /// Makes the daemon drain the disk and forget it.
 pub fn run(options: &DetachOptions) -> Result<(), Failure> {
@@ -40,8 +40,8 @@ fn discard_lost(options: &DetachOptions) -> Result<(), Failure> {
     }
     let mut members = vec![options.pool.clone()];
     members.extend(options.members.iter().cloned());
-    let runtime = options.trust.runtime().background(false);
-    let pool = Pool::open_with(&members, runtime)?;
+    let runtime = options.opening.runtime().background(false);
+    let pool = idle_pool::open(&members, runtime)?;
     let result = discard(&pool, &std::path::absolute(image)?)?;
     pool.close()?;
     output::object(&result, options.json);

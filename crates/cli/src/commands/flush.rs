@@ -1,11 +1,12 @@
 //! `forebay flush`: everything dirty goes to its backing, through the daemon or, on an idle pool, here.
 
-use forebay::{Backing, Pool};
+use forebay::Backing;
 use forebay_command::{Failure, output, progress};
 use forebay_serve::{Client, Request, control_path};
 use serde_json::json;
 
 use crate::arguments::FlushOptions;
+use crate::idle_pool;
 use crate::requests::Flush;
 
 /// Drains the pool, or one disk of it.
@@ -25,7 +26,7 @@ pub fn run(options: &FlushOptions) -> Result<(), Failure> {
             pool.display()
         )));
     };
-    let pool = Pool::open_with(&options.pool, options.trust.runtime())?;
+    let pool = idle_pool::open(&options.pool, options.opening.runtime())?;
     let backing = Backing::file(backing)?;
     let volume = match options.accept_stale {
         true => pool.attach_stale(backing)?,

@@ -11,11 +11,11 @@ use forebay::internals::{
     classify_size, utc,
 };
 use forebay::{BackingIdentity, MarkPlace, Pool};
-use forebay_command::{Failure, Trust, json_path, output};
+use forebay_command::{Failure, json_path, output};
 use forebay_files::VOLUME_PREFIX;
 use serde_json::{Value, json};
 
-use crate::arguments::InfoOptions;
+use crate::arguments::{InfoOptions, Opening};
 use crate::{idle_pool, pool_report};
 
 /// Shows the pool, or the backing.
@@ -23,13 +23,13 @@ pub fn run(options: &InfoOptions) -> Result<(), Failure> {
     if let Some(backing) = &options.backing {
         return show_backing(backing, options);
     }
-    output::object(&report(&options.pool, options.trust)?, options.json);
+    output::object(&report(&options.pool, options.opening)?, options.json);
     Ok(())
 }
 
 /// What is shown of a pool.
-pub fn report(pool: &[PathBuf], trust: Trust) -> Result<Value, Failure> {
-    let pool = idle_pool::open_private(pool, trust)?;
+pub fn report(pool: &[PathBuf], opening: Opening) -> Result<Value, Failure> {
+    let pool = idle_pool::open_private(pool, opening)?;
     let mut report = pool_report::stat(&pool);
     report["survives"] = pool.survives().into();
     report["recovery"] = pool_report::recovery(&pool);
@@ -110,7 +110,8 @@ fn state_of(identity: &BackingIdentity, found: &FoundMark, options: &InfoOptions
         (false, Some(mark)) => vec![mark.pool_path.clone()],
         (false, None) => return State::Whole,
     };
-    let sides = match Pool::sides(&pool, &options.trust.region()) {
+    let (present, _) = idle_pool::split(&pool);
+    let sides = match Pool::sides(&present, &options.opening.trust.region()) {
         Ok(sides) => sides,
         // Any new pool may have it.
         Err(_) if !is_named && !is_open => return State::Whole,

@@ -9,6 +9,7 @@ pub mod detach;
 pub mod fault;
 pub mod flush;
 pub mod info;
+pub mod member;
 mod obstacles;
 pub mod recover;
 pub mod resize;

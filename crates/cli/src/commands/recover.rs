@@ -23,9 +23,9 @@ pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
 /// Recovers, and gives what is shown.
 pub fn report(options: &RecoverOptions) -> Result<Value, Failure> {
     let pool = if options.dry_run {
-        idle_pool::open_private(&options.pool, options.trust)?
+        idle_pool::open_private(&options.pool, options.opening)?
     } else {
-        Pool::open_with(&options.pool, options.trust.runtime())?
+        idle_pool::open(&options.pool, options.opening.runtime())?
     };
     let mut report = pool_report::recovery(&pool);
     report["changed"] = (!options.dry_run).into();
@@ -59,7 +59,7 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
     };
     let is_of_runs = directory.as_os_str().is_empty();
     let runtime = options
-        .trust
+        .opening
         .runtime()
         .background(false)
         .accept_loss(options.save_lost)

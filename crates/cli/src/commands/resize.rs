@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use forebay::{DrainProgress, Pool};
-use forebay_command::progress::DrainBar;
+use forebay_command::progress::WorkBar;
 use forebay_command::{Failure, output, progress};
 use forebay_serve::Request;
 use serde_json::json;
@@ -29,7 +29,7 @@ pub fn run(options: &ResizeOptions) -> Result<(), Failure> {
 fn grow_pool(options: &ResizeOptions) -> Result<(), Failure> {
     let size_bytes = options.size.unwrap_or_default();
     let is_called_off = progress::called_off_flag()?;
-    let mut bar = DrainBar::default();
+    let mut bar = WorkBar::default();
     let mut watcher = |drain: &DrainProgress| {
         bar.show(&progress::drain_report(drain));
         if is_called_off.load(Ordering::SeqCst) {

@@ -1,12 +1,14 @@
 //! What the daemon answers on its control socket; `docs/using/control-socket.md` lists it for clients.
 
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use forebay::{DrainProgress, Pool, ReplacementPolicy, VerifyPolicy};
+use forebay::{DrainProgress, Pool, RebuildProgress, ReplacementPolicy, VerifyPolicy};
 use forebay_command::disks;
 use forebay_command::disks::DiskSettings;
+use forebay_command::progress::RebuildReports;
 use forebay_serve::control::{Handler, Parameters, Progress};
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
@@ -15,13 +17,18 @@ use super::refusals::{core_refusal, refusal, watch};
 use super::report;
 use super::service::{AttachError, Service};
 use crate::config::{Replacement, Tunables, Verify};
-use crate::requests::{Attach, Detach, Fault, Flush, FrontEnds, GrowVolume, Sample, Stat};
+use crate::members;
+use crate::requests::{
+    Attach, Detach, FailMember, Fault, Flush, FrontEnds, GrowVolume, Members, ReplaceMember,
+    Sample, Stat,
+};
 
 /// How often a wait checks that the client is still there.
 const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands that the daemon knows.
-const COMMANDS: &str = "stat, front-ends, sample, attach, detach, flush, set, grow-volume, fault";
+const COMMANDS: &str = "stat, front-ends, sample, attach, detach, flush, set, grow-volume, \
+                        members, fail-member, replace-member, fault";
 
 /// Answers for a service while it lasts.
 pub struct Answers(pub Weak<Service>);
@@ -33,7 +40,10 @@ impl Handler for Answers {
             return sample(&self.0, &request.parameters()?, progress);
         }
         let service = self.0.upgrade().ok_or_else(is_ending)?;
-        let is_change = !matches!(request.command.as_str(), Stat::COMMAND | FrontEnds::COMMAND);
+        let is_change = !matches!(
+            request.command.as_str(),
+            Stat::COMMAND | FrontEnds::COMMAND | Members::COMMAND
+        );
         let result = answer(&service, request, progress);
         if is_change {
             match &result {
@@ -68,6 +78,15 @@ fn answer(
         Flush::COMMAND => flush(service, &request.parameters()?, progress),
         Tunables::COMMAND => set(service, &request.parameters()?),
         GrowVolume::COMMAND => grow_volume(service, &request.parameters()?),
+        Members::COMMAND => {
+            request.parameters::<Members>()?;
+            Ok(members::list(&service.pool))
+        }
+        FailMember::COMMAND => {
+            let fail: FailMember = request.parameters()?;
+            members::fail(&service.pool, &fail.member).map_err(refusal)
+        }
+        ReplaceMember::COMMAND => replace_member(service, &request.parameters()?, progress),
         Fault::COMMAND => super::faults::inject(service, request),
         other => Err(Refusal::new(
             RefusalKind::UnknownCommand,
@@ -196,6 +215,32 @@ fn grow_volume(service: &Arc<Service>, grow: &GrowVolume) -> Result<Value, Refus
         "size_bytes": size_bytes,
         "grown_bytes": size_bytes - before_bytes,
     }))
+}
+
+fn replace_member(
+    service: &Service,
+    replace: &ReplaceMember,
+    progress: &mut dyn Progress,
+) -> Result<Value, Refusal> {
+    let path = replace.path.as_deref().map(Path::new);
+    if let Some(path) = path.filter(|path| !path.is_absolute()) {
+        let message = format!("\"path\" of replace-member is {path:?}; it is an absolute path");
+        return Err(Refusal::new(RefusalKind::Invalid, message));
+    }
+    let _rebuilding = service.rebuild()?;
+    let planned = members::plan_rebuild(&service.pool, &replace.member, path);
+    let rebuild = planned.map_err(refusal)?;
+    service.check_confined(&rebuild.path).map_err(refusal)?;
+    let mut reports = RebuildReports::begin();
+    let mut watcher = |rebuild: RebuildProgress| {
+        let told = reports.next(&rebuild).map(|told| progress.report(told));
+        match matches!(told, Some(Err(_))) || service.is_ending() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let rebuilt = rebuild.carry_out(&service.pool, replace.force, &mut watcher);
+    rebuilt.map_err(refusal)
 }
 
 /// Samples for a screen: one at once, then one an interval, until the client goes away or has

@@ -45,9 +45,11 @@ impl Confinement {
         Ok(Confinement { allowed })
     }
 
-    /// Refuses a backing outside.
-    pub fn check(&self, backing: &Path) -> Result<(), Failure> {
-        let Ok(resolved) = std::fs::canonicalize(backing) else {
+    /// Refuses a file or device outside, also one that is to be made there.
+    pub fn check(&self, path: &Path) -> Result<(), Failure> {
+        let folder = path.parent().unwrap_or(path);
+        let resolved = std::fs::canonicalize(path).or_else(|_| std::fs::canonicalize(folder));
+        let Ok(resolved) = resolved else {
             // Opening it reports why.
             return Ok(());
         };

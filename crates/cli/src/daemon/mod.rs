@@ -21,7 +21,7 @@ mod watch;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay::{Pool, RegionOptions, RuntimeOptions};
 use forebay_command::disks::{self, DiskSettings, Disks, VhostFrontEnds};
@@ -33,6 +33,7 @@ use forebay_serve::{ControlServer, DiskOptions, control_path};
 
 use crate::arguments::ServeOptions;
 use crate::config::{Settings, Switch};
+use crate::idle_pool;
 use answers::Answers;
 use confinement::Confinement;
 use privileges::Target;
@@ -49,7 +50,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     notifier.send("STATUS=Opening the pool");
 
     let (sender, events) = channel();
-    let pool = open_pool(&settings)?;
+    let pool = open_pool(&settings, options.without_missing)?;
     let disk_options = DiskOptions {
         threads: usize::from(settings.threads.unwrap_or(8)),
         allow_other: settings.allow_other,
@@ -77,7 +78,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         let service = Arc::downgrade(&service);
         move || {
             let service = service.upgrade()?;
-            Some(service.pool.stats().volumes)
+            Some(watch::Seen::in_pool(&service.pool))
         }
     });
     notifier.watch({
@@ -94,6 +95,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
     let ended = disks::serve_until_end(&service.disks, &events, &notifier, deadline);
     drop(control_server);
+    service.end_rebuild();
     // It may be looking at the pool, which is closed when no thread does.
     drop(watch);
     close(service);
@@ -162,8 +164,9 @@ fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
 }
 
 /// Opens the pool, and recovers it.
-fn open_pool(settings: &Settings) -> Result<Pool, Failure> {
-    let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)?;
+fn open_pool(settings: &Settings, without_missing: bool) -> Result<Pool, Failure> {
+    let options = runtime_options(settings)?.without_missing(without_missing);
+    let pool = idle_pool::open(&settings.pool, options)?;
     if let Some(bytes_per_s) = settings.flush_rate {
         pool.set_flush_rate_limit(bytes_per_s);
     }
@@ -293,8 +296,18 @@ fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {
 }
 
 /// Closes the pool if it is no longer in use; otherwise its next opening recovers it.
-fn close(service: Arc<Service>) {
-    let Some(pool) = Arc::into_inner(service).and_then(Service::into_pool) else {
+fn close(mut service: Arc<Service>) {
+    // A rebuild that was ended is being told to its client.
+    let patience = Instant::now() + Duration::from_secs(1);
+    let service = loop {
+        match Arc::try_unwrap(service) {
+            Ok(service) => break service,
+            Err(_) if Instant::now() > patience => return,
+            Err(used) => service = used,
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let Some(pool) = service.into_pool() else {
         return;
     };
     if let Err(error) = pool.close() {

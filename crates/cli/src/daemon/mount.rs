@@ -68,7 +68,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     end::forward_signals(sender)?;
     let _watch = watch::start({
         let buffer = std::sync::Arc::downgrade(mount.buffer());
-        move || Some(buffer.upgrade()?.stats()?.volumes)
+        move || Some(watch::Seen::volumes(buffer.upgrade()?.stats()?.volumes))
     });
     let directory = mount.directory().display();
     output::line(&format!(

@@ -13,6 +13,7 @@ pub(super) fn refusal(failure: Failure) -> Refusal {
         Failure::InUse(_) => RefusalKind::InUse,
         Failure::Arguments(_) => RefusalKind::Invalid,
         Failure::Stale(_) => RefusalKind::Stale,
+        Failure::Cancelled(_) => RefusalKind::Cancelled,
         _ => RefusalKind::Failed,
     };
     Refusal::new(kind, failure.to_string())

@@ -33,6 +33,8 @@ pub struct Service {
     /// Its disks that are served.
     pub disks: Arc<Disks<PoolDisk>>,
     changes: Mutex<()>,
+    rebuild: Mutex<()>,
+    is_ending: AtomicBool,
     confinement: Option<Confinement>,
     is_confined: AtomicBool,
 }
@@ -60,6 +62,8 @@ impl Service {
             pool: Arc::new(pool),
             disks: Arc::new(disks),
             changes: Mutex::new(()),
+            rebuild: Mutex::new(()),
+            is_ending: AtomicBool::new(false),
             confinement,
             is_confined: AtomicBool::new(false),
         }
@@ -83,6 +87,30 @@ impl Service {
                 "another disk is being attached or detached; ask again when that is done",
             )
         })
+    }
+
+    /// The right to rebuild a member of the pool. Disks come and go meanwhile.
+    ///
+    /// # Errors
+    /// Another thread has it.
+    pub fn rebuild(&self) -> Result<MutexGuard<'_, ()>, Refusal> {
+        self.rebuild.try_lock().ok_or_else(|| {
+            Refusal::new(
+                RefusalKind::Busy,
+                "a member is being rebuilt already; ask again when that is done",
+            )
+        })
+    }
+
+    /// Ends a rebuild, which leaves its member out, and waits until it has ended. None begins any more.
+    pub fn end_rebuild(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        drop(self.rebuild.lock());
+    }
+
+    /// Whether a rebuild is to end.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
     }
 
     /// Attaches a backing and opens its front ends. The caller holds the right to change.
@@ -130,13 +158,17 @@ impl Service {
         Ok(())
     }
 
+    /// Refuses a file or device that the daemon may not open.
+    pub fn check_confined(&self, path: &Path) -> Result<(), Failure> {
+        let confinement = self.confinement.as_ref();
+        confinement.map_or(Ok(()), |confinement| confinement.check(path))
+    }
+
     /// The disk, without a front end.
     fn admit(&self, settings: &DiskSettings, accepts_stale: bool) -> Result<Arc<Served>, Failure> {
         let (pool, name) = (&self.pool, settings.name.as_deref());
         let name = self.disks.new_name(name, &settings.backing)?;
-        if let Some(confinement) = &self.confinement {
-            confinement.check(&settings.backing)?;
-        }
+        self.check_confined(&settings.backing)?;
         let is_confined = self.is_confined.load(Ordering::Relaxed);
         if is_confined && (settings.fuse.is_some() || settings.ublk.is_some()) {
             return Err(Failure::Arguments(

@@ -1,18 +1,42 @@
-//! Says in the log when a backing gets into trouble and when that is over: a line each, now and then
-//! where it comes and goes.
+//! Says in the log when a backing gets into trouble, or a member of the pool is out, and when that is over: a line
+//! each, now and then where it comes and goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay::VolumeStats;
+use forebay::{Member, MemberState, Pool, VolumeStats};
 use forebay_command::plain::{plain, plain_path};
+
+use crate::members;
 
 /// How often the volumes are polled.
 const LOOK: Duration = Duration::from_secs(1);
 /// At most one trouble of a backing is told in so long.
 const INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is looked at.
+pub struct Seen {
+    volumes: Vec<VolumeStats>,
+    members: Vec<Member>,
+}
+
+impl Seen {
+    /// Of a pool of files, whose member the mount owns.
+    pub fn volumes(volumes: Vec<VolumeStats>) -> Seen {
+        let members = Vec::new();
+        Seen { volumes, members }
+    }
+
+    /// In a pool, now.
+    pub fn in_pool(pool: &Pool) -> Seen {
+        Seen {
+            volumes: pool.stats().volumes,
+            members: pool.members(),
+        }
+    }
+}
 
 /// What was told of a volume.
 #[derive(Default)]
@@ -50,12 +74,17 @@ impl Drop for Watch {
     }
 }
 
-/// Polls for as long as `volumes` returns some. The daemon works without the thread, too.
-pub fn start(mut volumes: impl FnMut() -> Option<Vec<VolumeStats>> + Send + 'static) -> Watch {
+/// Polls for as long as `seen` returns something. The daemon works without the thread, too.
+pub fn start(mut seen: impl FnMut() -> Option<Seen> + Send + 'static) -> Watch {
     let (ending, ends) = channel();
     let watch = move || {
         let mut told: BTreeMap<u32, Told> = BTreeMap::new();
-        while let Some(found) = volumes() {
+        let mut lacking = BTreeSet::new();
+        while let Some(Seen { volumes, members }) = seen() {
+            for member in &members {
+                tell_of_member(&mut lacking, member);
+            }
+            let found = volumes;
             told.retain(|id, _| found.iter().any(|volume| volume.id == *id));
             for volume in found {
                 let told = told.entry(volume.id).or_default();
@@ -90,6 +119,25 @@ pub fn start(mut volumes: impl FnMut() -> Option<Vec<VolumeStats>> + Send + 'sta
     Watch {
         ending: Some(ending),
         thread,
+    }
+}
+
+/// A line when a member is out, and one when it is in again.
+fn tell_of_member(lacking: &mut BTreeSet<u32>, member: &Member) {
+    match member.state {
+        MemberState::In if lacking.remove(&member.number) => {
+            let member = members::named(member);
+            tracing::info!(member = &*plain(&member), "the member is in again");
+        }
+        MemberState::Out if lacking.insert(member.number) => {
+            let member = members::named(member);
+            tracing::error!(
+                member = &*plain(&member),
+                "the member is out: what is acknowledged is on the other one alone; bring it back with forebay \
+                 member readd, or replace it"
+            );
+        }
+        _ => {}
     }
 }
 

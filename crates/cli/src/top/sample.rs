@@ -56,6 +56,8 @@ pub struct Screen {
     pub interval_s: f64,
     /// How long the daemon runs.
     pub uptime_s: u64,
+    /// How a mirrored pool stands; empty of another one.
+    pub condition: String,
     /// Blocks' room.
     pub slots: u64,
     /// Room that is free.
@@ -146,6 +148,7 @@ impl Screen {
         Screen {
             interval_s,
             uptime_s: number(now, "/daemon/uptime_s"),
+            condition: text(now, "/pool"),
             slots: number(now, "/slots"),
             free_slots: number(now, "/free_slots"),
             dirty_blocks: number(now, "/dirty_blocks"),

@@ -50,6 +50,7 @@ pub fn draw(frame: &mut Frame, pool: &str, screen: Option<&Screen>, note: Option
 fn draw_body(frame: &mut Frame, area: Rect, screen: &Screen) {
     let columns = usize::from(area.width);
     let mut lines = vec![Line::default()];
+    lines.extend(condition_line(screen));
     lines.extend(pool_lines(screen, columns));
     lines.push(Line::default());
     lines.extend(pipeline_lines(screen));
@@ -84,6 +85,17 @@ fn labelled(label: &str, rest: Vec<Span<'static>>) -> Line<'static> {
     let mut spans = vec![Span::styled(format!("{label:<LABEL_COLUMNS$}"), LABEL)];
     spans.extend(rest);
     Line::from(spans)
+}
+
+/// How the pool stands, where it is a mirror.
+fn condition_line(screen: &Screen) -> Option<Line<'static>> {
+    let style = match screen.condition.as_str() {
+        "" => return None,
+        "whole" => Style::new(),
+        _ => BAD,
+    };
+    let text = format!("mirror, {}", screen.condition);
+    Some(labelled("pool", vec![Span::styled(text, style)]))
 }
 
 fn pool_lines(screen: &Screen, columns: usize) -> Vec<Line<'static>> {
@@ -346,6 +358,18 @@ mod tests {
         let found = rendered(80, 24, Some(&screen), None);
         let expected = include_str!("screen-80x24.txt");
         assert!(found == expected.trim_end(), "found:\n{found}\n");
+    }
+
+    #[test]
+    fn a_mirror_says_how_it_stands() {
+        let (before, mut now) = samples();
+        for condition in ["whole", "degraded (member 1, /mnt/b, is out)"] {
+            now["pool"] = condition.into();
+            let screen = Screen::between(&before, &now);
+            let text = rendered(80, 30, Some(&screen), None);
+            let line = format!("pool      mirror, {condition}\n");
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod load;
 mod log;
 mod marks;
 mod marks_of_files;
+mod mirror;
 mod mount;
 mod names;
 mod ownership;

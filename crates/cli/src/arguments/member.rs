@@ -1,0 +1,113 @@
+//! Options of `forebay member`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::arguments::pool::Opening;
+
+/// What to do with the members of a mirrored pool.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay member list /mnt/pmem0/pool
+  forebay member fail /mnt/pmem0/pool /mnt/pmem1/pool
+  forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool
+  forebay member readd /mnt/pmem0/pool 1
+
+POOL is the first member that the daemon was started with, and NAME a member's number or path, as list shows \
+them. A daemon that serves the pool is asked, and serves on meanwhile; of an idle pool name the other member \
+with --member. Each command can be repeated: what is done already stays as it is.")]
+pub struct MemberOptions {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: MemberAction,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum MemberAction {
+    /// Show the members and how each stands; exit code 9 while one is out.
+    #[command(after_help = "Example:
+  forebay member list /mnt/pmem0/pool --json
+  forebay member list /mnt/pmem0/pool --member /mnt/pmem1/pool     an idle pool")]
+    List(MemberPool),
+    /// Take a member out, as if it had died: the pool goes on with the other one.
+    #[command(after_help = "Example:
+  forebay member fail /mnt/pmem0/pool 1
+
+The last member cannot be taken out. One that is out is brought back with readd, or replaced.")]
+    Fail(FailOptions),
+    /// Rebuild a member that is out on another file or device.
+    #[command(after_help = "Example:
+  forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool
+
+The pool is used meanwhile. Ctrl-C ends the rebuild (exit code 7): the member is out as before, and the command \
+can be repeated.")]
+    Replace(ReplaceOptions),
+    /// Rebuild a member that is out where it was: it came back, or was taken out by hand.
+    #[command(after_help = "Example:
+  forebay member readd /mnt/pmem0/pool 1
+  forebay member readd /mnt/pmem0/pool /mnt/pmem1/pool
+
+As replace with the member's own path. A pool that was opened without the member does not know that: name it.")]
+    Readd(ReaddOptions),
+}
+
+/// A pool, served or idle.
+#[derive(Debug, Args)]
+pub struct MemberPool {
+    /// First member of the pool.
+    pub pool: PathBuf,
+    /// File or device of a further member, of a pool that no daemon serves.
+    #[arg(long = "member", value_name = "PATH")]
+    pub members: Vec<PathBuf>,
+    /// How the pool is opened where no daemon serves it.
+    #[command(flatten)]
+    pub opening: Opening,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl MemberPool {
+    /// All members that were named, the first one first.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let first = std::iter::once(&self.pool);
+        first.chain(&self.members).cloned().collect()
+    }
+}
+
+/// A member to take out.
+#[derive(Debug, Args)]
+pub struct FailOptions {
+    /// The pool.
+    #[command(flatten)]
+    pub of: MemberPool,
+    /// The member's number or path.
+    pub name: PathBuf,
+}
+
+/// A member to rebuild elsewhere.
+#[derive(Debug, Args)]
+pub struct ReplaceOptions {
+    /// The pool.
+    #[command(flatten)]
+    pub of: MemberPool,
+    /// The member's number or path.
+    pub name: PathBuf,
+    /// The file, which is made, or the device to rebuild it on.
+    pub path: PathBuf,
+    /// Overwrite what is there.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// A member to rebuild where it was.
+#[derive(Debug, Args)]
+pub struct ReaddOptions {
+    /// The pool.
+    #[command(flatten)]
+    pub of: MemberPool,
+    /// The member's number or path.
+    pub name: PathBuf,
+}

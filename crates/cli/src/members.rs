@@ -1,0 +1,227 @@
+//! The members of a mirrored pool: found by what a person calls them, taken out, rebuilt. One place for the
+//! daemon and for commands on an idle pool.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use forebay::{Member, MemberState, Pool, RebuildProgress, RebuildWatcher, Redundancy};
+use forebay_command::{Failure, json_path};
+use serde_json::{Value, json};
+
+fn word_of(state: MemberState) -> &'static str {
+    match state {
+        MemberState::In => "in",
+        MemberState::Rebuilding => "rebuilding",
+        _ => "out",
+    }
+}
+
+/// What a person calls a member, in the middle of a sentence.
+pub fn named(member: &Member) -> String {
+    match &member.path {
+        Some(path) => format!("member {}, {}", member.number, path.display()),
+        None => format!("member {}", member.number),
+    }
+}
+
+/// A member, as JSON.
+fn report_of(member: &Member) -> Value {
+    let mut report = json!({"number": member.number, "state": word_of(member.state)});
+    json_path::put(&mut report, "path", member.path.as_deref());
+    report
+}
+
+/// Each member, as JSON.
+pub fn reports(members: &[Member]) -> Vec<Value> {
+    members.iter().map(report_of).collect()
+}
+
+/// What a pool keeps twice, in a word.
+pub fn redundancy_word(redundancy: Redundancy) -> &'static str {
+    match redundancy {
+        Redundancy::Mirror => "mirror",
+        _ => "none",
+    }
+}
+
+/// How a mirrored pool stands, in one line; none of another pool.
+pub fn condition(pool: &Pool, members: &[Member]) -> Option<String> {
+    (pool.redundancy() == Redundancy::Mirror).then(|| condition_of(members))
+}
+
+fn condition_of(members: &[Member]) -> String {
+    let lacking = |member: &&Member| member.state != MemberState::In;
+    let lacking = members.iter().filter(lacking).map(|member| {
+        let how = match member.state {
+            MemberState::Rebuilding => "is being rebuilt",
+            _ => "is out",
+        };
+        format!("{} {how}", named(member))
+    });
+    let lacking: Vec<String> = lacking.collect();
+    match lacking.is_empty() {
+        true => String::from("whole"),
+        false => format!("degraded ({})", lacking.join("; ")),
+    }
+}
+
+/// The members and how they stand.
+pub fn list(pool: &Pool) -> Value {
+    let members = pool.members();
+    let mut report =
+        json!({"redundancy": redundancy_word(pool.redundancy()), "members": reports(&members)});
+    if let Some(condition) = condition(pool, &members) {
+        report["pool"] = condition.into();
+    }
+    report
+}
+
+/// Takes a member out, unless it is.
+///
+/// # Errors
+/// There is no such member, or it is the last one.
+pub fn fail(pool: &Pool, name: &str) -> Result<Value, Failure> {
+    let members = mirrored(pool)?;
+    let member = find(&members, name).ok_or_else(|| unknown(&members, name))?;
+    let is_changed = member.state != MemberState::Out;
+    if is_changed {
+        pool.fail_member(member.number)?;
+    }
+    Ok(outcome(pool, member.number, is_changed))
+}
+
+/// A member to rebuild, and where.
+#[derive(Debug)]
+pub struct Rebuild {
+    number: u32,
+    /// The file or device.
+    pub path: PathBuf,
+    is_done: bool,
+}
+
+/// What is to be done so that a member is in, on `path` or where it was.
+///
+/// # Errors
+/// There is no such member, it is in elsewhere or being rebuilt, or nothing says where it was.
+pub fn plan_rebuild(pool: &Pool, name: &str, path: Option<&Path>) -> Result<Rebuild, Failure> {
+    let members = mirrored(pool)?;
+    let found = find(&members, name).or_else(|| only_nameless(&members, name));
+    let member = found.ok_or_else(|| unknown(&members, name))?;
+    let by_name = name.starts_with('/').then_some(Path::new(name));
+    let Some(path) = path.or(member.path.as_deref()).or(by_name) else {
+        return Err(Failure::Arguments(format!(
+            "member {} was not there when the pool was opened; name its path instead of its number",
+            member.number
+        )));
+    };
+    let is_done = match member.state {
+        MemberState::Out => false,
+        MemberState::In if is_at(member, path) => true,
+        MemberState::In => {
+            return Err(Failure::InUse(format!(
+                "{} is in; take it out first with forebay member fail",
+                named(member)
+            )));
+        }
+        _ => {
+            return Err(Failure::InUse(format!(
+                "{} is being rebuilt already; forebay member list shows when it is in",
+                named(member)
+            )));
+        }
+    };
+    Ok(Rebuild {
+        number: member.number,
+        path: path.to_path_buf(),
+        is_done,
+    })
+}
+
+impl Rebuild {
+    /// Does it, unless it is done. What is at the path and is not the member's is overwritten with `force` only.
+    ///
+    /// # Errors
+    /// As [`Pool::replace_member`]; it was called off.
+    pub fn carry_out(
+        &self,
+        pool: &Pool,
+        force: bool,
+        watcher: &mut RebuildWatcher<'_>,
+    ) -> Result<Value, Failure> {
+        if self.is_done {
+            return Ok(outcome(pool, self.number, false));
+        }
+        let (began, mut all_bytes, mut is_called_off) = (Instant::now(), 0, false);
+        let mut watched = |progress: RebuildProgress| {
+            all_bytes = progress.all_bytes;
+            let go_on = watcher(progress);
+            is_called_off = go_on.is_break();
+            go_on
+        };
+        let rebuilt = pool.replace_member(self.number, &self.path, force, &mut watched);
+        if rebuilt.is_err() && is_called_off {
+            return Err(Failure::Cancelled(format!(
+                "called off; member {} is out as before",
+                self.number
+            )));
+        }
+        rebuilt?;
+        let mut report = outcome(pool, self.number, true);
+        report["rebuilt_bytes"] = all_bytes.into();
+        report["took_ms"] = (began.elapsed().as_millis() as u64).into();
+        Ok(report)
+    }
+}
+
+/// The members of a mirrored pool.
+fn mirrored(pool: &Pool) -> Result<Vec<Member>, Failure> {
+    match pool.redundancy() {
+        Redundancy::Mirror => Ok(pool.members()),
+        _ => Err(Failure::Arguments(String::from(
+            "this pool is no mirror: none of its members can be taken out; forebay create --redundancy mirror makes one",
+        ))),
+    }
+}
+
+/// The member with this number or path.
+fn find<'m>(members: &'m [Member], name: &str) -> Option<&'m Member> {
+    let mut members = members.iter();
+    match name.parse::<u32>() {
+        Ok(number) => members.find(|member| member.number == number),
+        Err(_) => members.find(|member| is_at(member, Path::new(name))),
+    }
+}
+
+/// The member that is out and whose path is not known, where there is one such and a path that is no other's.
+fn only_nameless<'m>(members: &'m [Member], name: &str) -> Option<&'m Member> {
+    let mut nameless = members.iter().filter(|member| member.path.is_none());
+    let first = nameless.next();
+    first.filter(|_| nameless.next().is_none() && name.starts_with('/'))
+}
+
+/// Whether this is the member's file or device.
+fn is_at(member: &Member, path: &Path) -> bool {
+    let resolved = |path: &Path| {
+        let resolved = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+        resolved.unwrap_or_else(|_| path.to_path_buf())
+    };
+    let own = member.path.as_deref();
+    own.is_some_and(|own| resolved(own) == resolved(path))
+}
+
+fn unknown(members: &[Member], name: &str) -> Failure {
+    let known: Vec<String> = members.iter().map(named).collect();
+    Failure::Arguments(format!(
+        "the pool has no member {name}; it has {}",
+        known.join("; ")
+    ))
+}
+
+/// How a member stands now, and whether this command did that.
+fn outcome(pool: &Pool, number: u32, is_changed: bool) -> Value {
+    let members = pool.members();
+    let member = members.iter().find(|member| member.number == number);
+    let mut report = member.map_or_else(|| json!({"number": number}), report_of);
+    report["changed"] = is_changed.into();
+    report
+}
