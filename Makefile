@@ -1,6 +1,6 @@
 # The commands for people and for CI: every recipe says what it needs and installs it first.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-apps lab crash soak torture rig rig-grid lint fuzz loom tsan build man clean
+.PHONY: help run test bench bench-apps lab crash faults soak torture rig rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -33,6 +33,10 @@ lab: ## The papers' caches and figures beside ours, in ten minutes; writes targe
 crash: ## Two million crash images and every mutant; writes target/crash/report.json
 	@scripts/setup.sh build
 	@scripts/crash.sh
+
+faults: ## Ten thousand faults of each kind below mirrored pools; writes target/faults/report.json
+	@scripts/setup.sh build
+	$(CARGO) run --release -j$(JOBS) --quiet -p forebay-verify -- faults
 
 soak: ## Ten minutes of load on daemons that are killed and misled; writes target/soak/report.json
 	@scripts/setup.sh build

@@ -100,6 +100,7 @@ tests_and_images() {
     for engine in forebay-in-dram forebay-mirror classic ubj tinca spindle; do
         step "crash-images-$engine" 60 check run --engine "$engine" --images 20000
     done
+    step faults 20 "$PROGRAMS/forebay-verify" faults --quick
     step crash-images-files 70 check files --images 20000 --seconds 60
     step printed 20 check printed
     step traces 20 check trace --seeds 500

@@ -46,6 +46,8 @@ pub struct CrashCase {
     pub lost: Vec<Vec<u64>>,
     /// A process had been killed since the power failed last.
     pub is_killed: bool,
+    /// A member had done something wrong.
+    pub is_harmed: bool,
     /// The members hold the same.
     pub are_mirrored: bool,
     /// Member by member, whether it may have been taken out of its pool.

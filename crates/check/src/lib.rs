@@ -17,11 +17,14 @@ mod faulty;
 mod files;
 mod focus;
 mod focus_scripts;
+mod harm;
 mod histories;
 mod image;
 mod incarnation;
+mod load;
 mod lost;
 mod mark;
+mod medium;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod named;
@@ -39,3 +42,4 @@ mod verdict;
 mod world;
 
 pub use command::{Arguments, run};
+pub use medium::{Arguments as FaultArguments, run as run_faults};

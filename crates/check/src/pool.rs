@@ -1,9 +1,11 @@
 //! The calls that the checker makes into the cache, and the images that pools start from.
 
 use crate::cache::Begins;
+use crate::harm::MediumMap;
 use crate::image::{Image, regions};
 use crate::scenario::Shape;
 use crate::world::Refusal;
+use forebay::unstable::{locate_block, medium_areas};
 use forebay::{Backing, Pool, PoolOptions, Redundancy, ReplacementPolicy, VerifyPolicy, Volume};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
@@ -181,6 +183,22 @@ impl OpenPool {
         let attached = self.pool.attach(backing)?;
         *self.volumes[volume].lock() = attached;
         Ok(())
+    }
+
+    /// What lies where on its members.
+    pub fn medium_map(&self, shape: &Shape) -> MediumMap {
+        let volumes = (0..shape.volumes).map(|volume| self.volume(volume));
+        let blocks = volumes.flat_map(|volume| {
+            let located = (0..volume.blocks()).map(move |block| locate_block(&volume, block));
+            located.flatten()
+        });
+        MediumMap {
+            areas: medium_areas(&self.pool),
+            live: blocks
+                .flat_map(|block| block.bytes)
+                .map(|(_, bytes)| bytes)
+                .collect(),
+        }
     }
 
     /// Whether handles of volumes may be those of volumes that are gone.

@@ -78,6 +78,10 @@ impl Cache for OpenPool {
         };
         match OpenPool::close(*self) {
             Err(error) if is_excused(&error) => Ok(()),
+            Err(error) if world.harming().is_on() => {
+                world.harming().note_error(format!("close: {error}"));
+                Ok(())
+            }
             Err(error) if !world.has_failed_fences() && !world.has_lost_pages() => {
                 Err(format!("close: {error}"))
             }
@@ -134,7 +138,14 @@ impl Actor for PoolActor<'_> {
                 unstable::load(&pool.pool, *member, page * PAGE_BYTES as u64);
                 Ok(())
             }
-            Step::ReadRange { .. } | Step::FailStore { .. } | Step::FailFence { .. } => {
+            Step::Harm(harm) => {
+                self.world.harm(*harm, &pool.medium_map(self.shape));
+                Ok(())
+            }
+            Step::ReadRange { .. }
+            | Step::FailStore { .. }
+            | Step::FailFence { .. }
+            | Step::Evict => {
                 unreachable!("scripts for pools have no {step:?}")
             }
         };
@@ -160,6 +171,12 @@ impl PoolActor<'_> {
             }
             // Which reads may fail so, they say themselves.
             Corrupt { .. } | Damaged { .. } if has_lost_pages => Ok(()),
+            Media(_) | Poisoned { .. } | Corrupt { .. } | Damaged { .. }
+                if self.world.harming().is_on() =>
+            {
+                self.world.harming().note_error(error.to_string());
+                Ok(())
+            }
             _ => Err(error.to_string()),
         }
     }

@@ -8,8 +8,9 @@ use crate::engine_scenario;
 use crate::engine_shape::Maker;
 use crate::files;
 use crate::image::Image;
+use crate::load;
 use crate::pool;
-use crate::scenario::{self, Script, Shape};
+use crate::scenario::{Script, Shape};
 use crate::systematic;
 use crate::world::Refusal;
 use forebay::{Backing, Error};
@@ -165,7 +166,7 @@ impl FromStr for Subject {
 pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     match &shape.engine {
         Some(engine) => engine_scenario::random_script(rng, shape, engine),
-        None => scenario::random_script(rng, shape),
+        None => load::random_script(rng, shape),
     }
 }
 

@@ -99,15 +99,24 @@ fn read_all(cache: &dyn Cache, shape: &Shape, image: &Image) -> Result<Found, St
             let read = cache.read_block(shape, volume, block);
             let read =
                 read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
-            // Where the volume ends before it or within it, the backing goes on.
-            let mut bytes = read.unwrap_or_default();
-            let start = block * shape.block_bytes;
-            let end = start + shape.bytes_of(u64::MAX, block);
-            bytes.extend_from_slice(&image.stores[volume][start + bytes.len()..end]);
-            found.push(bytes);
+            found.push(whole(shape, image, (volume, block), read));
         }
     }
     Ok(found)
+}
+
+/// What was read of a block; where the volume ends before it or within it, the backing goes on.
+pub fn whole(
+    shape: &Shape,
+    image: &Image,
+    (volume, block): (usize, usize),
+    read: Option<Vec<u8>>,
+) -> Vec<u8> {
+    let mut bytes = read.unwrap_or_default();
+    let start = block * shape.block_bytes;
+    let end = start + shape.bytes_of(u64::MAX, block);
+    bytes.extend_from_slice(&image.stores[volume][start + bytes.len()..end]);
+    bytes
 }
 
 /// Whether `found` is one of the `legal` states; if not, in what it differs from the nearest one.

@@ -2,6 +2,7 @@
 //! crashes that were noted on the way.
 
 use crate::digest::{Digest, Tracing};
+use crate::harm::{Harm, Harming, MediumMap};
 use crate::image::{self, CrashCase, Image};
 use crate::oracle::{Event, Operation, Outcome};
 use crate::scenario::Shape;
@@ -106,6 +107,7 @@ pub struct World {
     are_mirrored: bool,
     /// Members whose fences were made to fail.
     out: Vec<AtomicBool>,
+    harming: Harming,
 }
 
 /// What an incarnation leaves behind.
@@ -162,12 +164,50 @@ impl World {
             is_killed: AtomicBool::new(false),
             are_mirrored: shape.mirrored,
             out: image.media.iter().map(|_| AtomicBool::new(false)).collect(),
+            harming: Harming::default(),
         }
     }
 
-    /// The members, for a pool.
+    /// The same, where one member will do something wrong: no error is excused, and each is noted.
+    pub fn harmed(self) -> World {
+        World {
+            harming: Harming::on(),
+            ..self
+        }
+    }
+
+    /// What is wrong with the members.
+    pub fn harming(&self) -> &Harming {
+        &self.harming
+    }
+
+    /// A member does something wrong, now or at its next occasion.
+    pub fn harm(&self, harm: Harm, map: &MediumMap) {
+        self.harming.begin(harm, &self.shadows[harm.member], map);
+        let mut recorder = self.recorder.lock();
+        recorder.is_news = true;
+        recorder.say(|| format!("-- {harm:?}"));
+    }
+
+    /// Whether the members have done anything wrong.
+    pub fn is_harmed(&self) -> bool {
+        self.harming.is_on() && self.harming.has_struck(&self.shadows)
+    }
+
+    /// Caches forget what they hold of the members.
+    pub fn evict(&self) {
+        for shadow in &self.shadows {
+            shadow.evict(0, shadow.len());
+        }
+    }
+
+    /// The members, for a pool; not one that is gone.
     pub fn regions(&self) -> Vec<Region> {
-        image::regions(&self.shadows)
+        let mut regions = image::regions(&self.shadows);
+        if let Some(dead) = self.harming.dead() {
+            regions.remove(dead);
+        }
+        regions
     }
 
     /// The backing of a volume.
@@ -230,9 +270,9 @@ impl World {
         self.recorder.lock().dirty_when_lost.contains(&block)
     }
 
-    /// Whether any did.
+    /// Whether any did, and nothing else has what lay there.
     pub fn has_lost_pages(&self) -> bool {
-        self.lost_pages().iter().any(|pages| !pages.is_empty())
+        !self.harming.is_on() && self.lost_pages().iter().any(|pages| !pages.is_empty())
     }
 
     /// From here on nothing fails any more, but for pages that are lost.
@@ -247,6 +287,10 @@ impl World {
 
     /// Whether it was asked for that a cache does not open.
     pub fn excuses(&self, refusal: &Refusal) -> bool {
+        if self.harming.is_on() {
+            self.harming.note_refusal(refusal.text.clone());
+            return true;
+        }
         match refusal.cause {
             Cause::Fence => self.has_failed_fences() || self.has_lost_pages(),
             Cause::Damage => self.has_lost_pages(),
@@ -272,6 +316,7 @@ impl World {
             let world = Arc::downgrade(self);
             shadow.set_hook(Some(Arc::new(move |event: ShadowEvent| {
                 let Some(world) = world.upgrade() else { return };
+                world.harming.meet(member, &world.shadows[member], &event);
                 if let Some(digest) = &mut world.recorder.lock().digest {
                     digest.add(member, &event);
                 }
@@ -346,6 +391,7 @@ impl World {
             is_made: self.is_made(),
             lost: self.lost_pages(),
             is_killed: self.is_killed.load(Ordering::Relaxed),
+            is_harmed: self.is_harmed(),
             are_mirrored: self.are_mirrored,
             out: self
                 .out

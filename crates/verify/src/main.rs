@@ -18,6 +18,7 @@ use forebay_harness::{Result, exit_code, json, run_watched, watch_parent};
   forebay-verify soak --quick --seed 7
   forebay-verify torture kill power --rounds 500
   forebay-verify crash run --images 100000 --seed 7
+  forebay-verify faults --quick
   forebay-verify power cuts --quick
   forebay-verify apps --quick --only redis,sqlite
   forebay-verify bench --case commit_1x4k_lines
@@ -40,6 +41,8 @@ enum Command {
     Torture(forebay_torture::Arguments),
     /// Crash images of the pool, of the file buffer and of the papers' engines, each recovered and compared
     Crash(forebay_check::Arguments),
+    /// Members of mirrored pools that do one thing wrong each: a bit turned over, a write lost or elsewhere, a member dead
+    Faults(forebay_check::FaultArguments),
     /// Power cuts and measurements under the kernels of guests
     Power(forebay_rig::Arguments),
     /// Programs that people use, on a disk, in memory and on files that Forebay buffers
@@ -98,6 +101,7 @@ fn run(command: &Command) -> Result<bool> {
         Command::Soak(arguments) => forebay_soak::run(arguments),
         Command::Torture(arguments) => forebay_torture::run(arguments),
         Command::Crash(arguments) => forebay_check::run(arguments),
+        Command::Faults(arguments) => forebay_check::run_faults(arguments),
         Command::Power(arguments) => forebay_rig::run(arguments),
         Command::Apps(arguments) => forebay_apps::run(arguments),
         Command::Bench { .. } | Command::TortureTask { .. } | Command::AppsTask { .. } => Ok(true),

@@ -1,0 +1,144 @@
+//! What a medium does wrong, and where.
+
+use forebay::unstable::MediumArea;
+
+/// What one member of a mirrored pool does wrong, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A bit is turned over.
+    BitFlip,
+    /// What a fence was to make durable did not happen.
+    LostWrite,
+    /// It arrived elsewhere.
+    MisdirectedWrite,
+    /// Loads get what is elsewhere.
+    MisdirectedRead,
+    /// Of a line some words arrived, behind a good fence.
+    TornLine,
+    /// A page is lost, and is known to be.
+    Poison,
+    /// A fence fails.
+    FailedFence,
+    /// The member is gone.
+    DeadMember,
+    /// After a power cut the member is as it was before an incarnation.
+    StaleMember,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 9] = [
+        Kind::BitFlip,
+        Kind::LostWrite,
+        Kind::MisdirectedWrite,
+        Kind::MisdirectedRead,
+        Kind::TornLine,
+        Kind::Poison,
+        Kind::FailedFence,
+        Kind::DeadMember,
+        Kind::StaleMember,
+    ];
+
+    /// As it stands in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::BitFlip => "bit_flip",
+            Kind::LostWrite => "lost_write",
+            Kind::MisdirectedWrite => "misdirected_write",
+            Kind::MisdirectedRead => "misdirected_read",
+            Kind::TornLine => "torn_line",
+            Kind::Poison => "poison",
+            Kind::FailedFence => "failed_fence",
+            Kind::DeadMember => "dead_member",
+            Kind::StaleMember => "stale_member",
+        }
+    }
+
+    /// It waits for a write.
+    pub fn is_of_writes(self) -> bool {
+        matches!(
+            self,
+            Kind::LostWrite | Kind::MisdirectedWrite | Kind::TornLine
+        )
+    }
+
+    /// It takes the whole member.
+    pub fn is_of_member(self) -> bool {
+        matches!(
+            self,
+            Kind::FailedFence | Kind::DeadMember | Kind::StaleMember
+        )
+    }
+}
+
+/// A kind with the part of the member that it is about; none for what is about the whole.
+pub type Combination = (Kind, Option<MediumArea>);
+
+/// Every part of a member.
+const AREAS: [MediumArea; 9] = [
+    MediumArea::Superblock,
+    MediumArea::Incarnation,
+    MediumArea::Checkpoint,
+    MediumArea::Roster,
+    MediumArea::CommitWords,
+    MediumArea::VolumeLines,
+    MediumArea::Table,
+    MediumArea::Lanes,
+    MediumArea::Slots,
+];
+
+/// Those that are not written while both members are in.
+fn is_settled(area: MediumArea) -> bool {
+    matches!(area, MediumArea::Superblock | MediumArea::Roster)
+}
+
+/// Every kind about as often as any other: with each part that it can be about, and the rest with the blocks and
+/// the log.
+pub fn round() -> Vec<Combination> {
+    let mut all = Vec::new();
+    for kind in Kind::ALL {
+        if kind.is_of_member() {
+            all.extend([(kind, None); AREAS.len()]);
+            continue;
+        }
+        let can_be = |area: &MediumArea| !kind.is_of_writes() || !is_settled(*area);
+        let count = all.len();
+        all.extend(
+            AREAS
+                .into_iter()
+                .filter(can_be)
+                .map(|area| (kind, Some(area))),
+        );
+        let busiest = [MediumArea::Slots, MediumArea::Lanes].into_iter();
+        let missing = count + AREAS.len() - all.len();
+        all.extend(busiest.take(missing).map(|area| (kind, Some(area))));
+    }
+    all
+}
+
+/// As it stands in reports.
+pub fn area_name(area: Option<MediumArea>) -> &'static str {
+    match area {
+        None => "member",
+        Some(MediumArea::Superblock) => "superblock",
+        Some(MediumArea::Incarnation) => "incarnation",
+        Some(MediumArea::Checkpoint) => "checkpoint",
+        Some(MediumArea::Roster) => "roster",
+        Some(MediumArea::CommitWords) => "commit_word",
+        Some(MediumArea::VolumeLines) => "volume_line",
+        Some(MediumArea::Table) => "table",
+        Some(MediumArea::Lanes) => "lane",
+        Some(MediumArea::Slots) => "slot",
+    }
+}
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Harm {
+    /// What, and about which part.
+    pub what: Combination,
+    /// The member that does it.
+    pub member: usize,
+    /// Decides the rest.
+    pub seed: u64,
+}

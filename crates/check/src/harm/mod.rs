@@ -1,0 +1,7 @@
+//! What a member of a mirrored pool does wrong, and when.
+
+mod harming;
+mod kinds;
+
+pub use harming::{Harming, MediumMap};
+pub use kinds::{Combination, Harm, Kind, area_name, round};
