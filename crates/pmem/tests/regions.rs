@@ -1,6 +1,6 @@
 //! Regions over files: creation, locking, detection, refusal, loads and stores.
 
-use forebay_pmem::shadow::FenceFailure;
+use forebay_pmem::shadow::{Fault, FenceFailure};
 use forebay_pmem::{
     EmulatedMedia, MediaKind, PersistenceDomain, PmemErrorKind, Region, RegionOptions,
     crc32c as crc32c_of,
@@ -339,4 +339,45 @@ fn a_file_is_extended_where_it_ends_and_only_while_nobody_has_it_open() {
     assert_eq!(found[..4], *b"kept");
     assert!(found[4..].iter().all(|byte| *byte == 0));
     assert!(forebay_pmem::extend(&folder.path().join("nothing"), 4096).is_err());
+}
+
+#[test]
+fn an_eviction_changes_nothing_but_where_loads_come_from() {
+    let directory = shm_directory();
+    let (_, mapped) = create(&directory);
+    let disk = disk_directory();
+    let (_, pages) = create(&disk);
+    for region in [mapped, pages, Region::shadow(LEN), Region::shadow_page(LEN)] {
+        let bytes = noise(1000, 7);
+        region.store(70, &bytes);
+        let before = region.counters();
+        for (offset, len) in [(70, 1000), (0, LEN as usize), (500, 1), (LEN, 0)] {
+            region.evict(offset, len);
+            let mut out = vec![0; 1000];
+            region.read(70, &mut out);
+            assert_eq!(out, bytes);
+        }
+        assert_eq!(region.counters(), before);
+    }
+}
+
+#[test]
+fn an_eviction_shows_that_a_write_was_lost() {
+    let region = Region::shadow(LEN);
+    let shadow = region.shadow_state().unwrap();
+    shadow.inject(Fault::LostWrite {
+        offset: 128,
+        len: 64,
+    });
+    region.stream(64, &[5; 128]);
+    region.fence().unwrap();
+    let (seen, lost) = (
+        crc32c_of(&[5; 128]),
+        crc32c_of(&[[5; 64], [0; 64]].concat()),
+    );
+    assert_eq!(region.crc32c(64, 128), seen);
+    region.evict(64, 64);
+    assert_eq!(region.crc32c(64, 128), seen);
+    region.evict(191, 1);
+    assert_eq!(region.crc32c(64, 128), lost);
 }

@@ -43,6 +43,20 @@ pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
     }
 }
 
+/// Writes a line back, if it was changed, and drops it from all caches.
+///
+/// # Safety
+/// `line` points into a mapping.
+pub(crate) unsafe fn evict_line(line: *const u8) {
+    // SAFETY: cleaning and dropping a line changes no byte.
+    unsafe { asm!("dc civac, {}", in(reg) line, options(nostack, preserves_flags)) };
+}
+
+/// Later loads of this thread come after its evictions.
+pub(crate) fn evictions_done() {
+    fence();
+}
+
 /// Orders all flushes and stores of this thread before all that follows.
 #[inline]
 pub(crate) fn fence() {

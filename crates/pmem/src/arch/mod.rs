@@ -27,8 +27,8 @@ compile_error!("forebay-pmem knows how to flush cache lines on x86-64 and aarch6
 use x86_64 as native;
 
 pub(crate) use native::{
-    FlushKind, detect_flush_kind, fence, flush_line, has_wide_atomics, load_u128, prefetch_read,
-    prefetch_write, store_u128,
+    FlushKind, detect_flush_kind, evict_line, evictions_done, fence, flush_line, has_wide_atomics,
+    load_u128, prefetch_read, prefetch_write, store_u128,
 };
 
 #[cfg(target_arch = "x86_64")]

@@ -438,6 +438,25 @@ impl Region {
         self.flush(offset, len);
     }
 
+    /// Has caches forget the lines that the bytes touch, so that loads see what the medium has, as far as anything
+    /// outside it can tell. Stores that no flush has sent yet go to the medium before. A plain file's pages
+    /// stay in the page cache. Nothing is counted: nothing becomes durable by it for certain.
+    pub fn evict(&self, offset: u64, len: usize) {
+        let address = self.address(offset, len);
+        match &self.backing {
+            Backing::Shadow(shadow) => shadow.evict(offset, len as u64),
+            Backing::Shared(_) if self.domain == PersistenceDomain::Page => {}
+            Backing::Shared(_) | Backing::Private(_) | Backing::Dram(_) => {
+                let misaligned = address.addr() % LINE_BYTES;
+                for line in 0..lines_of(offset, len) as usize {
+                    // SAFETY: the lines that touch bytes of the mapping.
+                    unsafe { arch::evict_line(address.sub(misaligned).add(line * LINE_BYTES)) };
+                }
+                arch::evictions_done();
+            }
+        }
+    }
+
     #[cold]
     fn flush_special(&self, offset: u64, len: usize, lines: u64) {
         if let Some(shadow) = self.shadow_state() {

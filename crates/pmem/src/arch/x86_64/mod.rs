@@ -41,17 +41,40 @@ pub(super) fn kernels_of(kernel: Kernel) -> Option<&'static Kernels> {
 
 pub(crate) fn detect_flush_kind() -> FlushKind {
     static KIND: OnceLock<FlushKind> = OnceLock::new();
-    *KIND.get_or_init(|| {
-        // Leaf 7, register EBX (Intel SDM, CPUID): the standard library does not name these.
-        let leaf = std::arch::x86_64::__cpuid_count(7, 0);
-        if leaf.ebx & (1 << 24) != 0 {
-            FlushKind::Clwb
-        } else if leaf.ebx & (1 << 23) != 0 {
-            FlushKind::ClflushOpt
-        } else {
-            FlushKind::Clflush
-        }
+    *KIND.get_or_init(|| match features() & (1 << 24) != 0 {
+        true => FlushKind::Clwb,
+        false => dropping_kind(),
     })
+}
+
+/// Leaf 7, register EBX (Intel SDM, CPUID): the standard library does not name what flushes.
+fn features() -> u32 {
+    std::arch::x86_64::__cpuid_count(7, 0).ebx
+}
+
+/// The instruction that leaves a line in no cache.
+fn dropping_kind() -> FlushKind {
+    match features() & (1 << 23) != 0 {
+        true => FlushKind::ClflushOpt,
+        false => FlushKind::Clflush,
+    }
+}
+
+/// Writes a line back, if it was changed, and drops it from all caches.
+///
+/// # Safety
+/// `line` points into a mapping.
+pub(crate) unsafe fn evict_line(line: *const u8) {
+    static KIND: OnceLock<FlushKind> = OnceLock::new();
+    let kind = *KIND.get_or_init(dropping_kind);
+    // SAFETY: the caller's promise; the instruction was detected.
+    unsafe { flush_line(kind, line) };
+}
+
+/// Later loads of this thread come after its evictions.
+pub(crate) fn evictions_done() {
+    // SAFETY: a barrier. SFENCE does not order loads.
+    unsafe { asm!("mfence", options(nostack, preserves_flags)) };
 }
 
 /// # Safety
