@@ -59,7 +59,10 @@ mod tallies;
 mod testing;
 
 pub use api::extents::BlockState;
-pub use api::pool::{DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool};
+pub use api::pool::{
+    DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool, ScrubOptions,
+    ScrubProgress,
+};
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;
 pub use api::tuning::Tuning;
@@ -70,7 +73,7 @@ pub use backing::{
     BackingStore, BackingWait, FailedDomains, FaultDomain, FaultyStore, FileBackingOptions,
     FileStore, MarkPlace, MemoryStore, WriteRun,
 };
-pub use engine::{RebuildProgress, RebuildWatcher};
+pub use engine::{RebuildProgress, RebuildWatcher, ScrubReport};
 pub use error::{Error, ErrorKind, Result};
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,

@@ -120,4 +120,13 @@ tallies!(
     paced,
     /// How long that took in all, in microseconds.
     paced_us,
+    /// Copies on a member of a mirror that were not right and were made so.
+    repaired,
+    /// Copies that were not right once, and were when they were looked at again.
+    transient,
+    /// Copies on a member of a mirror that were not right after they had been written again, twice.
+    unrepaired,
+    /// Times a block that the backing lacks was found without a copy that is right: by a read, a write-back or a
+    /// scrub.
+    lost,
 );

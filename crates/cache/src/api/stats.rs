@@ -83,6 +83,8 @@ pub struct Stats {
     pub lanes_used_per_mille: Vec<u64>,
     /// Files or devices that the pool consists of.
     pub members: u32,
+    /// Of these, members of a mirrored pool that are out: it goes on without them.
+    pub members_out: u32,
     /// Bytes of each of them.
     pub member_bytes: u64,
     /// Bytes of each lane's log.
@@ -125,6 +127,7 @@ impl Pool {
         let (slots, entries) = (u64::from(geometry.slots()), u64::from(geometry.entries));
         let cached_blocks = engine.replacement().len() as u64;
         let dirty_blocks = table.states().dirty_count();
+        let is_out = |number: &u32| !engine.media().standing(*number).0;
         let usual = pipeline.options().answer_deadline;
         let volumes = pipeline.volumes();
         let volumes = volumes.iter().map(|volume| VolumeStats::of(volume, usual));
@@ -149,6 +152,7 @@ impl Pool {
             log_used_per_mille: log.lanes().used_per_mille(),
             lanes_used_per_mille: log.lanes().each_used_per_mille(),
             members: geometry.members,
+            members_out: (0..geometry.members).filter(is_out).count() as u32,
             member_bytes: geometry.member_bytes,
             lane_bytes: geometry.lane_bytes,
             strict: log.is_strict(),

@@ -65,6 +65,7 @@ impl Pipeline {
     /// The checkpointer's work: before the log is full, and once when commits pause, so that recovery of
     /// an idle pool has nothing to classify.
     pub(super) fn checkpoint_stage(&self, idle: &mut IdleDetector) -> Result<()> {
+        self.engine.repair_suspects();
         if idle.since(self.engine.log().lanes().last_sequence())
             || self.engine.log().is_nearly_full()
         {

@@ -14,8 +14,11 @@ mod fill;
 pub(crate) mod plan;
 mod read;
 mod rebuild;
+mod repair;
+mod scrub;
 mod space;
 mod start;
+mod suspects;
 pub(crate) mod wakeup;
 mod walk;
 
@@ -38,10 +41,12 @@ use crate::table::slots::SlotCache;
 use crate::tallies::Tallies;
 use checkpoint::CheckpointState;
 use content::Content;
+use suspects::Suspects;
 use wakeup::Wakeup;
 
 pub(crate) use evict::EVICT_BATCH_MAX;
 pub use rebuild::{RebuildProgress, RebuildWatcher};
+pub use scrub::ScrubReport;
 
 /// What a change lacks, so that it could not be made. The caller holds nothing then, and waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +82,7 @@ pub(crate) struct Engine {
     /// The pool was closed while callers held volumes; it is poisoned soon after.
     closed: AtomicBool,
     tallies: Tallies,
+    suspects: Suspects,
     /// What background threads and writers that wait are told.
     wakeup: Wakeup,
 }

@@ -202,10 +202,7 @@ impl Engine {
                 large.resize(len, 0);
                 &mut large[..]
             };
-            if !self
-                .media()
-                .read_settled(slot, patch.offset, old, entry.crc())
-            {
+            if !self.read_settled(entry, slot, patch.offset, old) {
                 return None;
             }
             // Earlier patches of this very transaction are not in the slot yet.

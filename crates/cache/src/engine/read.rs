@@ -45,6 +45,7 @@ impl Engine {
     pub(crate) fn heal(&self, index: u32, bad: RawEntry) -> Result<()> {
         let Some(entry) = self.replaceable(index, bad) else {
             self.tallies.mine().corrupt(1);
+            self.tallies.mine().lost(1);
             return Err(self.corrupt(bad.key()));
         };
         if self.commit_mappings(&[self.eviction(entry)])? == Outcome::Done(1) {

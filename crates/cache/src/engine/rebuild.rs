@@ -27,6 +27,7 @@ use crate::error::{ErrorKind, Result};
 use crate::media::entry::Entry;
 use crate::media::volumes;
 use crate::mutants::{Mutant, mutated};
+use crate::table::CopiedFrom;
 use crate::table::slot_ref::SlotRef;
 
 /// Bytes copied with one fence.
@@ -221,7 +222,7 @@ impl Engine {
             return Copied::Not;
         };
         // A dirty block that is lost stays so, on this member as on the other: its check tells.
-        if !is_dirty && !self.table.copy_out(entry, true, block) {
+        if !is_dirty && self.table.copy_out(entry, true, block) == CopiedFrom::Nowhere {
             return Copied::Gone;
         }
         let copy = |slot| self.media().copy_half(slot, is_dirty);

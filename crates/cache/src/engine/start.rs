@@ -7,6 +7,7 @@ use forebay_pmem::PersistenceDomain;
 use super::Engine;
 use super::checkpoint::CheckpointState;
 use super::content::Content;
+use super::suspects::Suspects;
 use super::wakeup::Wakeup;
 use crate::error::Result;
 use crate::log::Log;
@@ -70,6 +71,7 @@ impl Engine {
             poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             tallies: Tallies::default(),
+            suspects: Suspects::default(),
             wakeup: Wakeup::new(slots, u64::from(geometry.block_bytes), options),
         };
         let found = &mut mappings.iter().map(|(index, _)| *index);

@@ -6,6 +6,7 @@ use super::change::Change;
 use super::{EVICT_BATCH_MAX, Engine};
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::{Entry, RawEntry};
+use crate::table::CopiedFrom;
 
 /// Entries between two reports of progress.
 const PROGRESS_STEP: u32 = 4096;
@@ -51,7 +52,7 @@ impl Engine {
             let bucket = self.table.bucket(entry.key());
             let version = self.table.index().read_begin(bucket.stripe);
             let unchanged = self.table.entries().load(index) == entry;
-            let good = unchanged && self.table.copy_out(entry, true, buffer);
+            let good = unchanged && self.table.copy_out(entry, true, buffer) != CopiedFrom::Nowhere;
             if unchanged && self.table.index().read_valid(bucket.stripe, version) {
                 return Some(good);
             }

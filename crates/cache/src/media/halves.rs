@@ -2,13 +2,47 @@
 
 use forebay_pmem::Region;
 
-use crate::media::Media;
+use crate::media::entry::Entry;
+use crate::media::layout::LINE_BYTES;
 use crate::media::mirror::Halves;
-use crate::media::packed::Packing;
+use crate::media::packed::{Packing, packed_bytes, piece_bytes};
+use crate::media::{Media, partial_len_of};
 use crate::mutants::{Mutant, mutated};
 
 /// The halves that a packed block was put together from: its own, and its base with the half of that.
 type Sources<'m> = (&'m Region, Option<(u32, &'m Region)>);
+
+/// What the halves of a block are worth, by the check of its entry.
+pub(crate) enum Examined<'m> {
+    /// Each that there is matches.
+    Right,
+    /// Not each does. The block was copied out.
+    Differ(Wrong<'m>),
+    /// None does.
+    Lost,
+}
+
+/// The halves of a block that do not match its check, and which of their bytes the check covers.
+pub(crate) struct Wrong<'m> {
+    entry: Entry,
+    own: Option<&'m Region>,
+    /// A packed block's base.
+    base: Option<(u32, &'m Region)>,
+    packing: Option<Packing>,
+    /// How many bytes of the block count.
+    valid: usize,
+}
+
+/// What a look at a part of a block said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Settled {
+    /// The halves are the same there.
+    Same,
+    /// They differ, and one of them is right.
+    Differ,
+    /// They differ, and none is right.
+    Lost,
+}
 
 impl<'m> Halves<'m> {
     fn all(self) -> impl Iterator<Item = &'m Region> {
@@ -50,8 +84,8 @@ impl Media {
             return false;
         };
         self.restore_others(slot, own);
-        if let Some((base, on)) = base {
-            self.restore_others(base, on);
+        if let (Some((base, on)), Some(packing)) = (base, self.packing_on(slot, Some(own))) {
+            self.restore_base(base, on, packing, &block);
         }
         true
     }
@@ -88,6 +122,158 @@ impl Media {
         }
     }
 
+    /// Makes the other half of a base the same where a packed block rests on it. What else the base has, nothing has
+    /// vouched for: it may be right in the other half alone.
+    fn restore_base(&self, base: u32, right: &Region, packing: Packing, block: &[u8]) {
+        let (halves, offset) = self.slot_halves(base);
+        if mutated(Mutant::TestedHalfNotRestored) {
+            return;
+        }
+        let mut found = vec![0; piece_bytes(block.len())];
+        for region in halves.all().filter(|region| !std::ptr::eq(*region, right)) {
+            for (at, piece) in packing.pieces_of_base(block) {
+                region.read(offset + at as u64, &mut found);
+                if found != piece {
+                    region.stream(offset + at as u64, piece);
+                }
+            }
+        }
+    }
+
+    /// Compares each half of a block with its entry's check. If not all are right, the block is copied out from one
+    /// that is.
+    pub(crate) fn examine(&self, entry: Entry, out: &mut [u8]) -> Examined<'_> {
+        let Some(slot) = entry.slot() else {
+            return Examined::Right;
+        };
+        if entry.is_packed() {
+            return self.examine_packed(slot, entry, out);
+        }
+        let (halves, base) = self.slot_halves(slot);
+        let len = out.len();
+        let is_whole = |region: &Region| !region.has_media_error(base, len);
+        let matches = |region: &Region| {
+            (!self.has_checksums() || region.crc32c(base, len) == entry.crc()) && is_whole(region)
+        };
+        if entry.is_plain() && halves.all().all(matches) {
+            return Examined::Right;
+        }
+        let mut found = vec![0; len];
+        let (mut right, mut wrong) = (None, None);
+        for region in halves.all() {
+            region.read(base, &mut found);
+            let valid = match entry.is_partial() {
+                true => partial_len_of(&found),
+                false => Some(len),
+            };
+            let is_right =
+                |valid: &usize| self.crc(&found[..*valid]) == entry.crc() && is_whole(region);
+            match valid.filter(is_right) {
+                None => wrong = Some(region),
+                Some(valid) if right.is_none() => {
+                    out.copy_from_slice(&found);
+                    right = Some(valid);
+                }
+                Some(_) => {}
+            }
+        }
+        match (right, wrong) {
+            (None, _) => Examined::Lost,
+            (Some(_), None) => Examined::Right,
+            (Some(valid), own) => Examined::Differ(Wrong {
+                entry,
+                own,
+                base: None,
+                packing: None,
+                valid,
+            }),
+        }
+    }
+
+    /// The same of a packed block: a half is right that makes the block together with another that is.
+    fn examine_packed(&self, slot: u32, entry: Entry, out: &mut [u8]) -> Examined<'_> {
+        let found = self.read_packed_anywhere(slot, entry.crc(), out);
+        let packed =
+            found.and_then(|(own, base)| Some((own, base, self.packing_on(slot, Some(own))?)));
+        let Some((right, base, packing)) = packed else {
+            return Examined::Lost;
+        };
+        let mut block = vec![0; out.len()];
+        let mut is_right = |own: &Region, on: Option<&Region>| {
+            self.read_packed_on(slot, Some(own), on, &mut block) && self.crc(&block) == entry.crc()
+        };
+        let on = base.map(|(_, on)| on);
+        let mut halves = self.slot_halves(slot).0.all();
+        let own = halves.find(|own| !std::ptr::eq(*own, right) && !is_right(own, on));
+        let base = base.and_then(|(base, on)| {
+            let mut halves = self.slot_halves(base).0.all();
+            let wrong = halves.find(|one| !std::ptr::eq(*one, on) && !is_right(right, Some(one)));
+            wrong.map(|wrong| (base, wrong))
+        });
+        match (own, base) {
+            (None, None) => Examined::Right,
+            _ => Examined::Differ(Wrong {
+                entry,
+                own,
+                base,
+                packing: Some(packing),
+                valid: out.len(),
+            }),
+        }
+    }
+
+    /// Streams a block that was copied out over the halves that do not match: those bytes that its check covers, and no
+    /// others. Durable, as far as its fences tell, when it returns; and what is loaded next comes from the medium.
+    pub(crate) fn restore(&self, wrong: &Wrong<'_>, block: &[u8]) {
+        assert!(
+            self.crc(&block[..wrong.valid]) == wrong.entry.crc(),
+            "a half is repaired from what matches its entry's check"
+        );
+        let line = LINE_BYTES as usize;
+        if let (Some(region), Some(slot)) = (wrong.own, wrong.entry.slot()) {
+            let (_, base) = self.geometry.slot_place(slot);
+            match wrong.packing {
+                Some(packing) => region.stream(base, &packed_bytes(block, packing)),
+                None if wrong.entry.is_partial() => {
+                    let trailer = self.trailer_offset() / line * line;
+                    let end = wrong.valid.next_multiple_of(line).min(trailer);
+                    region.stream(base, &block[..end]);
+                    region.stream(base + trailer as u64, &block[trailer..]);
+                }
+                None => region.stream(base, block),
+            }
+            self.end_restore(region, base);
+        }
+        if let (Some((slot, region)), Some(packing)) = (wrong.base, wrong.packing) {
+            let (_, base) = self.geometry.slot_place(slot);
+            for (at, piece) in packing.pieces_of_base(block) {
+                region.stream(base + at as u64, piece);
+            }
+            self.end_restore(region, base);
+        }
+    }
+
+    /// A fence of that member alone: if it fails, so will the next commit's, which takes the member out.
+    fn end_restore(&self, region: &Region, base: u64) {
+        let _ = region.fence();
+        region.evict(base, self.block_bytes());
+    }
+
+    /// Has the next loads of a block's halves see what the medium has.
+    pub(crate) fn evict_block(&self, entry: Entry) {
+        let packing = entry.slot().filter(|_| entry.is_packed());
+        let base = packing.and_then(|slot| self.packing(slot)?.base);
+        for slot in entry.slot().into_iter().chain(base) {
+            let (halves, offset) = self.slot_halves(slot);
+            halves.each(|region| region.evict(offset, self.block_bytes()));
+        }
+    }
+
+    /// How many halves of the slot there are.
+    pub(crate) fn half_count(&self, slot: u32) -> u64 {
+        self.slot_halves(slot).0.all().count() as u64
+    }
+
     /// How a slot is packed, by whichever half tells.
     #[cold]
     pub(super) fn packing_elsewhere(&self, slot: u32) -> Option<Packing> {
@@ -95,16 +281,15 @@ impl Media {
         halves.find_map(|own| self.packing_on(slot, Some(own)))
     }
 
-    /// Copies a part of a whole block out, of which this is the CRC32C. Where its halves differ there, from the one that
-    /// is right; false if neither is.
-    #[inline]
-    pub(crate) fn read_settled(&self, slot: u32, offset: usize, out: &mut [u8], crc: u32) -> bool {
-        self.read_slot(slot, offset, out);
-        !self.is_mirrored() || self.is_settled(slot, offset, out, crc)
-    }
-
-    #[cold]
-    fn is_settled(&self, slot: u32, offset: usize, out: &mut [u8], crc: u32) -> bool {
+    /// Looks at a part of a whole block that was copied out, of which this is the CRC32C. Where its halves differ there,
+    /// copies it out from the one that is right.
+    pub(crate) fn settle_read(
+        &self,
+        slot: u32,
+        offset: usize,
+        out: &mut [u8],
+        crc: u32,
+    ) -> Settled {
         let (halves, base) = self.slot_halves(slot);
         let at = base + offset as u64;
         let is_whole = |region: &Region| !region.has_media_error(at, out.len());
@@ -114,14 +299,17 @@ impl Media {
             found == *out && is_whole(region)
         });
         if are_equal {
-            return true;
+            return Settled::Same;
         }
         let len = self.block_bytes();
         let is_right = |region: &&Region| {
             region.crc32c(base, len) == crc && !region.has_media_error(base, len)
         };
         let right = halves.all().find(is_right);
-        right.inspect(|region| region.read(at, out)).is_some()
+        right.map_or(Settled::Lost, |region| {
+            region.read(at, out);
+            Settled::Differ
+        })
     }
 
     /// As `read_slot` from the second half, if the block is there, too. False if it is not.

@@ -121,6 +121,13 @@ impl<'m> View<'m> {
         };
         (self.region_or_other(leads), self.live(leads.other()))
     }
+    /// Both members, if both have all that was acknowledged.
+    pub(super) fn complete_pair(&self) -> Option<(&'m Region, &'m Region)> {
+        let is_complete = |place: &Place| self.served.complete() & place.bit() != 0;
+        let pair = [Place::Main, Place::Mate];
+        let [main, mate] = pair.map(|place| self.region(place).filter(|_| is_complete(&place)));
+        Some((main?, mate?))
+    }
 }
 
 impl Mirror {
@@ -292,6 +299,19 @@ impl Mirror {
     pub(super) fn standing(&self, number: u32) -> (bool, bool) {
         let (served, bit) = (self.served(), self.place_of(number).bit());
         (served.live() & bit != 0, served.complete() & bit != 0)
+    }
+
+    /// Shows the roster, and both members with their numbers if both are complete. No member leaves or joins meanwhile.
+    pub(super) fn on_complete<T>(
+        &self,
+        opened: Opened<'_>,
+        look: impl FnOnce(&Roster, [u8; 16], [(u32, &Region); 2]) -> T,
+    ) -> Option<T> {
+        let roster = forebay_pmem::lock_or_yield(&self.roster);
+        let (main, mate) = self.view(opened).complete_pair()?;
+        let places = [(Place::Main, main), (Place::Mate, mate)];
+        let members = places.map(|(place, region)| (self.number_at(place), region));
+        Some(look(&roster, self.pool_uuid, members))
     }
 
     /// Takes the member of this number out, as if it had failed.

@@ -4,9 +4,10 @@
 //! that lies there. It carries parity or a CRC, by which the layers above check what they read; what is
 //! durable before what is theirs to order, by [`Media::fence`].
 
+pub(crate) mod copies;
 pub(crate) mod entry;
 pub(crate) mod geometry;
-mod halves;
+pub(crate) mod halves;
 pub(crate) mod incarnation;
 mod joining;
 pub(crate) mod layout;

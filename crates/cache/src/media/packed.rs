@@ -27,23 +27,40 @@ pub(crate) fn piece_bytes(block_bytes: usize) -> usize {
     (block_bytes / PIECES_MAX).max(LINE_BYTES as usize)
 }
 
+impl Packing {
+    /// The pieces of the block that are the base's, each with its offset, which is the same in both.
+    pub(super) fn pieces_of_base(self, block: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+        let piece_bytes = piece_bytes(block.len());
+        let pieces = block.chunks_exact(piece_bytes).enumerate();
+        pieces
+            .filter(move |(number, _)| self.pieces >> number & 1 == 0)
+            .map(move |(number, piece)| (number * piece_bytes, piece))
+    }
+}
+
+/// What a slot holds of a block that is packed like this, whole lines.
+pub(super) fn packed_bytes(block: &[u8], packing: Packing) -> Vec<u8> {
+    let header = PackedHeader {
+        pieces: packing.pieces,
+        base: packing.base.map_or(0, |base| base + 1),
+        reserved: [0; 48],
+        crc: 0,
+    };
+    let mut packed = Vec::with_capacity(block.len() + PACKED_HEADER_BYTES);
+    packed.extend_from_slice(&header.encode());
+    for (number, piece) in block.chunks_exact(piece_bytes(block.len())).enumerate() {
+        if packing.pieces >> number & 1 != 0 {
+            packed.extend_from_slice(piece);
+        }
+    }
+    assert!(packed.len() <= block.len(), "a packed block fits its slot");
+    packed
+}
+
 impl Media {
     /// Streams a block into a private slot, packed. Durable after a fence.
     pub(crate) fn stream_packed(&self, slot: u32, block: &[u8], packing: Packing) {
-        let header = PackedHeader {
-            pieces: packing.pieces,
-            base: packing.base.map_or(0, |base| base + 1),
-            reserved: [0; 48],
-            crc: 0,
-        };
-        let mut packed = Vec::with_capacity(block.len() + PACKED_HEADER_BYTES);
-        packed.extend_from_slice(&header.encode());
-        for (number, piece) in block.chunks_exact(piece_bytes(block.len())).enumerate() {
-            if packing.pieces >> number & 1 != 0 {
-                packed.extend_from_slice(piece);
-            }
-        }
-        assert!(packed.len() <= block.len(), "a packed block fits its slot");
+        let packed = packed_bytes(block, packing);
         self.begin_slot(slot);
         self.stream_slot_lines(slot, 0, &packed);
     }

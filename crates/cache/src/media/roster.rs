@@ -157,8 +157,8 @@ impl Roster {
         })
     }
 
-    /// Stores and flushes it on a member, over the older line; durable after a fence.
-    pub(crate) fn store(&self, region: &Region, geometry: &Geometry, pool_uuid: [u8; 16]) {
+    /// Which line it is, and the line.
+    pub(crate) fn line(&self, pool_uuid: [u8; 16]) -> (usize, [u8; ROSTER_BYTES]) {
         let mut line = RosterLine {
             pool_uuid,
             epoch: self.epoch,
@@ -175,8 +175,20 @@ impl Roster {
             *state = listed.state as u8;
             *identity = listed.identity.to_le_bytes();
         }
-        let offset = geometry.roster_line((self.epoch % 2) as usize);
-        region.store(offset, &line.encode());
+        ((self.epoch % 2) as usize, line.encode())
+    }
+
+    /// What of the uuid of the member of this number it has.
+    pub(crate) fn identity(&self, number: u32) -> Option<u64> {
+        let listed = self.members.get(number as usize);
+        listed.map(|listed| listed.identity)
+    }
+
+    /// Stores and flushes it on a member, over the older line; durable after a fence.
+    pub(crate) fn store(&self, region: &Region, geometry: &Geometry, pool_uuid: [u8; 16]) {
+        let (which, line) = self.line(pool_uuid);
+        let offset = geometry.roster_line(which);
+        region.store(offset, &line);
         region.flush(offset, ROSTER_BYTES);
     }
 }

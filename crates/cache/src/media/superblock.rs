@@ -1,5 +1,6 @@
 //! Superblocks: written once, checked at every open. What does not fit is refused, never reformatted.
 
+use std::mem::offset_of;
 use std::path::Path;
 
 use forebay_pmem::{PmemError, Region};
@@ -53,6 +54,34 @@ pub(crate) fn is_blank(region: &Region) -> bool {
     }
     region.read(0, &mut raw);
     raw.iter().all(|byte| *byte == 0)
+}
+
+/// Whether these bytes are a superblock.
+pub(crate) fn is_valid(raw: &[u8]) -> bool {
+    let decoded = raw.try_into().ok().and_then(Superblock::decode);
+    decoded.is_some_and(|superblock| superblock.magic == MAGIC)
+}
+
+/// The superblock of member `number`, whose uuid begins with `identity`, from that of another member of the pool. The rest
+/// of the uuid, which nothing asks for, is as found. `None` if the other one is not valid.
+pub(crate) fn like(
+    other: &[u8],
+    number: u32,
+    identity: u64,
+    found: &[u8],
+) -> Option<[u8; SUPERBLOCK_BYTES]> {
+    let decode = |raw: &[u8]| Superblock::decode(raw.try_into().ok()?);
+    let other = decode(other).filter(|other| other.magic == MAGIC)?;
+    let mut member_uuid = [0; 16];
+    let place = offset_of!(Superblock, member_uuid);
+    member_uuid.copy_from_slice(found.get(place..place + 16)?);
+    member_uuid[..8].copy_from_slice(&identity.to_le_bytes());
+    let superblock = Superblock {
+        member: number,
+        member_uuid,
+        ..other
+    };
+    Some(superblock.encode())
 }
 
 /// Whether a region is a member of a pool, by how it starts; the rest may be damaged.

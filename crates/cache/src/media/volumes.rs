@@ -11,6 +11,7 @@ use crate::backing::BackingIdentity;
 use crate::error::{ErrorKind, Result};
 use crate::marks::Stage;
 use crate::media::Media;
+use crate::media::copies::LineState;
 use crate::media::entry::{BLOCK_BITS, VOLUME_BITS};
 use crate::media::layout::{VOLUME_BYTES, VOLUME_PATH_BYTES, VolumeLine};
 
@@ -134,6 +135,20 @@ pub(crate) fn equalise(media: &Media) {
             region.flush(offset, VOLUME_BYTES);
         }
     }
+}
+
+/// Compares the members' copies of a place's current line.
+pub(crate) fn settle_current(media: &Media, place: u32, evict: bool) -> LineState {
+    let _held = media.hold_volume_lines();
+    let Some(current) = read(media, place) else {
+        return LineState::Same;
+    };
+    let is_current = |raw: &[u8]| {
+        let line = raw.try_into().ok().and_then(VolumeLine::decode);
+        line.is_some_and(|line| line.version == current.version)
+    };
+    let offset = media.geometry.volume_line(place, current.line);
+    media.settle_copies(offset, VOLUME_BYTES, evict, is_current)
 }
 
 /// The id that a place gets at its next use.

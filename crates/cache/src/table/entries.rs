@@ -117,9 +117,16 @@ impl Entries {
         media.flush_found(media.main(), offset, LINE_BYTES as usize);
     }
 
-    /// Each entry as it is at some moment, so that none goes half changed.
     #[cold]
     fn stream(&self, media: &Media, line: u32) {
+        let bytes = self.line(media, line);
+        let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
+        media.on_metadata(|region| region.stream(offset, &bytes));
+    }
+
+    /// What the medium gets of a line from DRAM: each entry as it is at some moment, so that none goes half changed.
+    #[cold]
+    pub(crate) fn line(&self, media: &Media, line: u32) -> [u8; LINE_BYTES as usize] {
         let first = line * ENTRIES_PER_LINE;
         let mut bytes = [0; LINE_BYTES as usize];
         for (index, entry) in (first..).zip(bytes.chunks_exact_mut(ENTRY_BYTES as usize)) {
@@ -130,8 +137,7 @@ impl Entries {
             }
             entry.copy_from_slice(&now.bits().to_le_bytes());
         }
-        let offset = media.geometry.entry_offset(first);
-        media.on_metadata(|region| region.stream(offset, &bytes));
+        bytes
     }
 
     /// Takes those in DRAM away, so that a pool that is closed finds none; the medium's go when it is given back.

@@ -28,6 +28,17 @@ use slot_ref::SlotRef;
 use slots::{SlotCache, Slots};
 use states::{Dirtied, States};
 
+/// Where a block was copied out from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CopiedFrom {
+    /// From where it is read first, which is right.
+    First,
+    /// That is not right. From the other half of a mirror, which is.
+    Other,
+    /// Nothing that is there matches the check.
+    Nowhere,
+}
+
 /// What is cached. See the module.
 pub(crate) struct Table {
     media: Media,
@@ -278,11 +289,16 @@ impl Table {
     }
 
     /// Copies a block out, zeroes beyond its valid length; whether it matches its check.
-    /// What was copied counts only if the stripe's version stands afterwards.
+    /// What was copied, and what is said of it, counts only if the stripe's version stands afterwards.
     #[inline]
-    pub(crate) fn copy_out(&self, entry: Entry, verify: bool, out: &mut [u8]) -> bool {
-        self.copy_first(entry, verify, out)
-            || (self.media.is_mirrored() && self.copy_other(entry, out))
+    pub(crate) fn copy_out(&self, entry: Entry, verify: bool, out: &mut [u8]) -> CopiedFrom {
+        if self.copy_first(entry, verify, out) {
+            return CopiedFrom::First;
+        }
+        match self.media.is_mirrored() && self.copy_other(entry, out) {
+            true => CopiedFrom::Other,
+            false => CopiedFrom::Nowhere,
+        }
     }
 
     /// The same from the halves that are not read first.

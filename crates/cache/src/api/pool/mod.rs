@@ -9,6 +9,7 @@ mod grow_volume;
 mod marks;
 mod members;
 mod redundancy;
+mod scrub;
 mod settings;
 
 use std::path::Path;
@@ -33,6 +34,7 @@ pub use grow::OpenBacking;
 pub use members::new_region;
 use members::{clear, member_region};
 pub use redundancy::{Member, MemberState};
+pub use scrub::{ScrubOptions, ScrubProgress};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
 /// safely in the pool.

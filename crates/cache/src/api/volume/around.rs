@@ -7,6 +7,7 @@
 use super::Volume;
 use crate::error::Result;
 use crate::media::entry::RawEntry;
+use crate::table::CopiedFrom;
 
 /// How one look at all blocks ended.
 enum Look {
@@ -115,8 +116,11 @@ impl Volume {
                 Some(found) if missing.contains(&number) && given_up.contains(&found) => {}
                 Some((index, raw)) => {
                     let entry = pipeline.media().sound(raw);
-                    if !entry.is_some_and(|entry| pipeline.table().copy_out(entry, true, bytes)) {
-                        return Ok(Look::Bad(index, raw));
+                    let copy = |entry| pipeline.table().copy_out(entry, true, bytes);
+                    match entry.map_or(CopiedFrom::Nowhere, copy) {
+                        CopiedFrom::First => {}
+                        CopiedFrom::Other => pipeline.engine().repair_later(raw),
+                        CopiedFrom::Nowhere => return Ok(Look::Bad(index, raw)),
                     }
                 }
                 None => {

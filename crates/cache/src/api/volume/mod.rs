@@ -14,6 +14,7 @@ use crate::error::{ErrorKind, Result};
 use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
+use crate::table::CopiedFrom;
 use crate::table::index::Version;
 
 pub(crate) use bytes::read_bytes;
@@ -186,14 +187,19 @@ impl Volume {
                 continue;
             };
             let entry = pipeline.media().sound(raw);
-            let good = entry.is_some_and(|entry| pipeline.table().copy_out(entry, verify, out));
+            let copied = entry.map_or(CopiedFrom::Nowhere, |entry| {
+                pipeline.table().copy_out(entry, verify, out)
+            });
             let valid = entry.and_then(|entry| pipeline.table().valid_bytes_of(entry, out));
             if !pipeline.table().index().read_valid(bucket.stripe, version) {
                 continue;
             }
-            if good {
+            if copied != CopiedFrom::Nowhere {
                 pipeline.engine().replacement().on_hit(index);
                 pipeline.engine().tallies().mine().read_hits(1);
+                if copied == CopiedFrom::Other {
+                    pipeline.engine().repair_read(raw);
+                }
                 return Ok((version, valid.unwrap_or(out.len())));
             }
             if pipeline.table().entries().load(index) != raw {

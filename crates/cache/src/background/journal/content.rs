@@ -8,6 +8,7 @@ use crate::background::Pipeline;
 use crate::background::volume_state::VolumeState;
 use crate::media::entry::Key;
 use crate::policy::journal::Content;
+use crate::table::CopiedFrom;
 
 /// Looks at a block that keeps changing.
 const READ_ATTEMPTS_MAX: u32 = 16;
@@ -87,11 +88,11 @@ impl<'a> VolumeContent<'a> {
             read.entry(block)
                 .or_insert(found.map(|(_, entry)| entry.slot_half()));
             let is_good = match (found, self.volume.backing()) {
-                (Some((_, raw)), _) => self
-                    .pipeline
-                    .media()
-                    .sound(raw)
-                    .is_some_and(|entry| self.pipeline.table().copy_out(entry, true, bytes)),
+                (Some((_, raw)), _) => {
+                    let entry = self.pipeline.media().sound(raw);
+                    let copy = |entry| self.pipeline.table().copy_out(entry, true, bytes);
+                    entry.map_or(CopiedFrom::Nowhere, copy) != CopiedFrom::Nowhere
+                }
                 (None, Ok(backing)) if limits.backing_reads > 0 => {
                     limits.backing_reads -= 1;
                     let offset = block * self.pipeline.engine.block_bytes() as u64;

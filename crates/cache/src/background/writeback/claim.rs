@@ -9,6 +9,7 @@ use crate::backing::Backing;
 use crate::error::ErrorKind;
 use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
+use crate::table::CopiedFrom;
 use crate::table::states::{STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
 
 /// Copies tried without the block's lock; then writers of this block wait for the copy.
@@ -104,17 +105,22 @@ impl Pipeline {
             }
             let version = self.table().index().read_begin(bucket.stripe);
             let entry = self.media().sound(self.table().entries().load(index));
-            let copied = entry.filter(|entry| self.table().copy_out(*entry, true, out));
+            let copied = entry.map(|entry| (entry, self.table().copy_out(entry, true, out)));
             let stood = self.table().index().read_valid(bucket.stripe, version);
             if locked {
                 self.table().index().unlock(bucket.stripe);
             }
             match (stood, copied) {
-                (true, Some(entry)) => return Claim::Copied(entry),
-                (true, None) => break,
+                (true, Some((entry, CopiedFrom::First))) => return Claim::Copied(entry),
+                (true, Some((entry, CopiedFrom::Other))) => {
+                    self.engine.repair_read(entry.into());
+                    return Claim::Copied(entry);
+                }
+                (true, Some((_, CopiedFrom::Nowhere)) | None) => break,
                 (false, _) => {}
             }
         }
+        self.engine.tallies().mine().lost(1);
         self.release_corrupt(key, index);
         Claim::Corrupt
     }

@@ -29,6 +29,7 @@ const READ_AHEAD_BYTES: u64 = 1024;
 impl Engine {
     /// Makes everything published so far durable in place, then frees its log space.
     pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.repair_suspects();
         self.checkpoint_locked(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
     }
 

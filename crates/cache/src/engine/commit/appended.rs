@@ -128,8 +128,7 @@ impl Engine {
         }
         let slot = now.slot()?;
         let mut old = [0; 8];
-        let media = self.media();
-        if !media.read_settled(slot, patch.offset, &mut old, now.crc()) {
+        if !self.read_settled(now, slot, patch.offset, &mut old) {
             return None;
         }
         let tail = self.block_bytes() - patch.offset - old.len();
