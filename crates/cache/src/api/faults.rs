@@ -21,7 +21,7 @@ impl Pool {
     }
 
     // Hidden: it is there for the command that shows people what a daemon does about a bad block.
-    /// Flips one bit of the cached copy of a block, as failing memory would.
+    /// Flips one bit of the cached copy of a block, of two that which is read first, as failing memory would.
     ///
     /// # Errors
     /// No test pool; the block is not cached, or has fewer bits.
@@ -54,12 +54,11 @@ impl Pool {
             .find(bucket, key)
             .and_then(|(_, raw)| pipeline.media().sound(raw)?.slot());
         if let Some(slot) = slot {
-            let mut content = [0];
-            pipeline.media().read_slot(slot, byte, &mut content);
-            pipeline
-                .media()
-                .store_slot(slot, byte, &[content[0] ^ 1 << (bit % 8)]);
-            pipeline.media().flush_slot(slot, byte, 1);
+            let (region, base) = pipeline.media().slot(slot);
+            let (at, mut content) = (base + byte as u64, [0]);
+            region.read(at, &mut content);
+            region.store(at, &[content[0] ^ 1 << (bit % 8)]);
+            region.flush(at, 1);
         }
         pipeline.table().index().unlock(bucket.stripe);
         if slot.is_none() {

@@ -257,7 +257,7 @@ impl Media {
     }
     /// Where it is read.
     #[inline(always)]
-    fn slot(&self, slot: u32) -> (&Region, u64) {
+    pub(crate) fn slot(&self, slot: u32) -> (&Region, u64) {
         if self.mirror.is_some() {
             let (halves, offset) = self.slot_halves(slot);
             return (halves.one, offset);
