@@ -16,10 +16,16 @@ fn word_of(state: MemberState) -> &'static str {
     }
 }
 
+/// Where a member is; what it was opened by may be relative to this process's working directory.
+fn path_of(member: &Member) -> Option<PathBuf> {
+    let path = member.path.as_deref()?;
+    Some(std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()))
+}
+
 /// What a person calls a member, in the middle of a sentence.
 pub fn named(member: &Member) -> String {
-    match &member.path {
-        Some(path) => format!("member {}, {}", member.number, path.display()),
+    match path_of(member) {
+        Some(path) => format!("member {} at {}", member.number, path.display()),
         None => format!("member {}", member.number),
     }
 }
@@ -27,7 +33,7 @@ pub fn named(member: &Member) -> String {
 /// A member, as JSON.
 fn report_of(member: &Member) -> Value {
     let mut report = json!({"number": member.number, "state": word_of(member.state)});
-    json_path::put(&mut report, "path", member.path.as_deref());
+    json_path::put(&mut report, "path", path_of(member).as_deref());
     report
 }
 
