@@ -55,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Set(options) => commands::set::run(&options),
         Command::Resize(options) => commands::resize::run(&options),
         Command::Member(options) => commands::member::run(&options.action),
+        Command::Scrub(options) => commands::scrub::run(&options.action),
         Command::Fault(options) => commands::fault::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Recover(options) => commands::recover::run(&options),

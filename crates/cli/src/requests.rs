@@ -108,6 +108,36 @@ impl Parameters for ReplaceMember {
     const COMMAND: &'static str = "replace-member";
 }
 
+/// Begins a scrub of the pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubStart {
+    /// Bytes a second that it reads at most.
+    pub rate: Option<u64>,
+}
+
+impl Parameters for ScrubStart {
+    const COMMAND: &'static str = "scrub-start";
+}
+
+/// Ends it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubStop {}
+
+impl Parameters for ScrubStop {
+    const COMMAND: &'static str = "scrub-stop";
+}
+
+/// How it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubStatus {}
+
+impl Parameters for ScrubStatus {
+    const COMMAND: &'static str = "scrub-status";
+}
+
 /// Breaks something in a test pool: also the faults of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case", deny_unknown_fields)]

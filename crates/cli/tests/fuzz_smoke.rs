@@ -50,6 +50,8 @@ const CONTROL_PARTS: &[&str] = &[
     "\"member\": ",
     "\"path\": ",
     "\"force\": ",
+    "\"scrub-start\"",
+    "\"rate\": ",
     "\"version\": ",
     "1",
     "2",

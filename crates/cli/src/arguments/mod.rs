@@ -4,11 +4,13 @@ mod daemon;
 mod member;
 mod pool;
 mod run;
+mod scrub;
 
 pub use daemon::*;
 pub use member::*;
 pub use pool::*;
 pub use run::*;
+pub use scrub::*;
 
 use clap::{Parser, Subcommand};
 
@@ -71,6 +73,8 @@ pub enum Command {
     Resize(ResizeOptions),
     /// Show, take out, replace or bring back the members of a mirrored pool.
     Member(MemberOptions),
+    /// Have a running daemon read everything in its pool, and repair what is wrong in one copy of two.
+    Scrub(ScrubArguments),
     /// Break something in a test pool.
     Fault(FaultOptions),
     /// Verify every block of an idle pool, without changing it.

@@ -14,6 +14,7 @@ mod obstacles;
 pub mod recover;
 pub mod resize;
 pub mod run;
+pub mod scrub;
 pub mod set;
 pub mod stat;
 mod tally;

@@ -20,7 +20,7 @@ use crate::config::{Replacement, Tunables, Verify};
 use crate::members;
 use crate::requests::{
     Attach, Detach, FailMember, Fault, Flush, FrontEnds, GrowVolume, Members, ReplaceMember,
-    Sample, Stat,
+    Sample, ScrubStart, ScrubStatus, ScrubStop, Stat,
 };
 
 /// How often a wait checks that the client is still there.
@@ -28,7 +28,7 @@ const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands that the daemon knows.
 const COMMANDS: &str = "stat, front-ends, sample, attach, detach, flush, set, grow-volume, \
-                        members, fail-member, replace-member, fault";
+                        members, fail-member, replace-member, scrub-start, scrub-stop, scrub-status, fault";
 
 /// Answers for a service while it lasts.
 pub struct Answers(pub Weak<Service>);
@@ -42,7 +42,7 @@ impl Handler for Answers {
         let service = self.0.upgrade().ok_or_else(is_ending)?;
         let is_change = !matches!(
             request.command.as_str(),
-            Stat::COMMAND | FrontEnds::COMMAND | Members::COMMAND
+            Stat::COMMAND | FrontEnds::COMMAND | Members::COMMAND | ScrubStatus::COMMAND
         );
         let result = answer(&service, request, progress);
         if is_change {
@@ -87,6 +87,15 @@ fn answer(
             members::fail(&service.pool, &fail.member).map_err(refusal)
         }
         ReplaceMember::COMMAND => replace_member(service, &request.parameters()?, progress),
+        ScrubStart::COMMAND => scrub_start(service, &request.parameters()?),
+        ScrubStop::COMMAND => {
+            request.parameters::<ScrubStop>()?;
+            Ok(service.scrub.stop())
+        }
+        ScrubStatus::COMMAND => {
+            request.parameters::<ScrubStatus>()?;
+            Ok(service.scrub.status())
+        }
         Fault::COMMAND => super::faults::inject(service, request),
         other => Err(Refusal::new(
             RefusalKind::UnknownCommand,
@@ -215,6 +224,14 @@ fn grow_volume(service: &Arc<Service>, grow: &GrowVolume) -> Result<Value, Refus
         "size_bytes": size_bytes,
         "grown_bytes": size_bytes - before_bytes,
     }))
+}
+
+fn scrub_start(service: &Service, start: &ScrubStart) -> Result<Value, Refusal> {
+    if start.rate == Some(0) {
+        let message = "\"rate\" of scrub-start is 0; leave it out for no limit";
+        return Err(Refusal::new(RefusalKind::Invalid, message));
+    }
+    service.scrub.start(&service.pool, start.rate)
 }
 
 fn replace_member(

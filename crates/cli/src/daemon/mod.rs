@@ -15,6 +15,7 @@ mod privileges;
 mod refusals;
 mod report;
 mod sandbox;
+mod scrub;
 mod service;
 pub mod unmounter;
 mod watch;
@@ -96,6 +97,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let ended = disks::serve_until_end(&service.disks, &events, &notifier, deadline);
     drop(control_server);
     service.end_rebuild();
+    service.scrub.stop();
     // It may be looking at the pool, which is closed when no thread does.
     drop(watch);
     close(service);

@@ -14,6 +14,7 @@ use forebay_serve::{MeteredDevice, Refusal, RefusalKind, VolumeDevice, mount_poi
 use parking_lot::{Mutex, MutexGuard};
 
 use super::confinement::Confinement;
+use super::scrub::Scrub;
 
 /// What is behind a disk.
 pub struct PoolDisk {
@@ -32,6 +33,8 @@ pub struct Service {
     pub pool: Arc<Pool>,
     /// Its disks that are served.
     pub disks: Arc<Disks<PoolDisk>>,
+    /// The scrub of the pool.
+    pub scrub: Scrub,
     changes: Mutex<()>,
     rebuild: Mutex<()>,
     is_ending: AtomicBool,
@@ -61,6 +64,7 @@ impl Service {
         Service {
             pool: Arc::new(pool),
             disks: Arc::new(disks),
+            scrub: Scrub::default(),
             changes: Mutex::new(()),
             rebuild: Mutex::new(()),
             is_ending: AtomicBool::new(false),

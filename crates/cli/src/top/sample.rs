@@ -114,6 +114,10 @@ pub struct Screen {
     pub healed: u64,
     /// Reads refused since the start because the only copy is bad.
     pub corrupt: u64,
+    /// Wrong copies of a mirror that were written again since the start.
+    pub repaired: u64,
+    /// Those that stayed wrong.
+    pub unrepaired: u64,
     /// A fence failed.
     pub is_poisoned: bool,
     /// The disks.
@@ -183,6 +187,8 @@ impl Screen {
             write_back_errors: number(now, "/totals/write_back_errors"),
             healed: number(now, "/totals/healed"),
             corrupt: number(now, "/totals/corrupt"),
+            repaired: number(now, "/totals/repaired"),
+            unrepaired: number(now, "/totals/unrepaired"),
             is_poisoned: now["poisoned"] == true,
             disks: each(&now["volumes"], |volume| disk(volume, interval_s)),
             front_ends: each(&now["front_ends"], |front_end| {

@@ -242,6 +242,14 @@ fn errors_line(screen: &Screen) -> Line<'static> {
         comma(),
         number(screen.corrupt, "reads refused"),
     ];
+    for (count, what) in [
+        (screen.repaired, "repaired"),
+        (screen.unrepaired, "not repaired"),
+    ] {
+        if count > 0 {
+            spans.extend([comma(), number(count, what)]);
+        }
+    }
     if screen.is_poisoned {
         spans.extend([comma(), Span::styled("POISONED: a fence failed", BAD)]);
     }
@@ -363,7 +371,7 @@ mod tests {
     #[test]
     fn a_mirror_says_how_it_stands() {
         let (before, mut now) = samples();
-        for condition in ["whole", "degraded (member 1, /mnt/b, is out)"] {
+        for condition in ["whole", "degraded (member 1 at /mnt/b is out)"] {
             now["pool"] = condition.into();
             let screen = Screen::between(&before, &now);
             let text = rendered(80, 30, Some(&screen), None);

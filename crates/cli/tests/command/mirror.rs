@@ -364,3 +364,92 @@ fn odd_requests_about_members_are_refused_and_change_nothing() {
     drop(disk);
     daemon.end();
 }
+
+/// How a scrub stands when it runs no more; the command ends with `code`.
+fn scrubbed(env: &TestEnv, code: i32) -> Value {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let outcome = env.run(&["scrub", "status", "POOL", "--json"]);
+        let status = outcome.json();
+        if status["state"] != "running" {
+            assert_eq!(outcome.code, code, "{status} {}", outcome.stderr);
+            return status;
+        }
+        assert!(Instant::now() < until, "{status}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_scrub_is_started_slowed_stopped_and_told_of() {
+    let env = with_mirror();
+    let start = ["scrub", "start", "POOL"];
+    env.refuses(&start, 5, "no daemon serves");
+    let daemon = serve_both(&env);
+    let mut disk = client(&env);
+    write(&mut disk, 0..300);
+    assert_eq!(env.ask(&["scrub", "status", "POOL"])["state"], "never");
+    assert_eq!(env.ask(&start)["changed"], true);
+    let done = scrubbed(&env, 0);
+    assert_eq!(done["state"], "done", "{done}");
+    assert_eq!(done["done_slots"], done["all_slots"], "{done}");
+    for nothing in ["found", "repaired", "lost"] {
+        assert_eq!(done[nothing], 0, "{done}");
+    }
+    wait_for_log(&env, "everything is right");
+
+    let slow = [&start[..], &["--rate", "4K"]].concat();
+    assert_eq!(env.ask(&slow)["changed"], true);
+    assert_eq!(env.ask(&start)["changed"], false, "one is under way");
+    assert_eq!(env.ask(&["scrub", "status", "POOL"])["state"], "running");
+    check(&mut disk, 300);
+    let stopped = env.ask(&["scrub", "stop", "POOL"]);
+    assert_eq!(stopped["state"], "stopped", "{stopped}");
+    assert_eq!(env.ask(&["scrub", "stop", "POOL"])["changed"], false);
+    env.refuses(&[&start[..], &["--rate", "0"]].concat(), 2, "rate");
+    // One that is under way does not hold up the daemon's end.
+    env.ask(&slow);
+    drop(disk);
+    daemon.end();
+    assert_eq!(env.run(&["check", "POOL", "./other"]).code, 0);
+}
+
+#[test]
+fn a_scrub_repairs_one_copy_of_two_and_tells_of_what_is_lost() {
+    let env = TestEnv::new();
+    for mirrored in [true, false] {
+        let create = [
+            "create", "POOL", "--size", "8M", "--test", "--force", "--member", "./other",
+        ];
+        let redundancy = if mirrored { "mirror" } else { "none" };
+        env.ask(&[&create[..], &["--redundancy", redundancy]].concat());
+        // A new pool's disk.
+        env.make_image("disk.img");
+        let daemon = env.serve_nbd(&[
+            "--pool",
+            "./other",
+            "--accept-stale",
+            "--dirty-low",
+            "90",
+            "--dirty-high",
+            "95",
+        ]);
+        let mut disk = client(&env);
+        write(&mut disk, 0..50);
+        env.ask(&["fault", "POOL", "flip-bit", "disk.img", "--block", "7"]);
+        env.ask(&["scrub", "start", "POOL"]);
+        let found = scrubbed(&env, if mirrored { 0 } else { 3 });
+        assert_eq!(found["found"], 1, "{found}");
+        let totals = env.ask(&["stat", "POOL"])["totals"].clone();
+        if mirrored {
+            assert_eq!(found["repaired"], 1, "{found}");
+            assert_eq!(totals["repaired"], 1, "{totals}");
+            check(&mut disk, 50);
+        } else {
+            assert_eq!(found["lost"], 1, "{found}");
+            disk.read(7 * BLOCK as u64, BLOCK).unwrap_err();
+        }
+        drop(disk);
+        daemon.end();
+    }
+}
