@@ -412,7 +412,7 @@ mod tests {
         let serve = command.find_subcommand("serve").unwrap();
         for flag in serve.get_arguments().filter_map(clap::Arg::get_long) {
             // What is forced once is not a lasting setting.
-            if ["config", "accept-stale"].contains(&flag) {
+            if ["config", "accept-stale", "without-missing"].contains(&flag) {
                 continue;
             }
             let error = Settings::parse(&format!("{flag} = {{ x = 1 }}")).unwrap_err();
