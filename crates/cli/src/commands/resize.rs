@@ -10,8 +10,8 @@ use forebay_serve::Request;
 use serde_json::json;
 
 use crate::arguments::ResizeOptions;
-use crate::control;
 use crate::requests::GrowVolume;
+use crate::{control, idle_pool};
 
 /// Grows what was named.
 pub fn run(options: &ResizeOptions) -> Result<(), Failure> {
@@ -38,7 +38,8 @@ fn grow_pool(options: &ResizeOptions) -> Result<(), Failure> {
             ControlFlow::Continue(())
         }
     };
-    let grown = Pool::grow(&options.pool, size_bytes, &mut watcher);
+    let (present, _) = idle_pool::split(&options.pool);
+    let grown = Pool::grow(&present, size_bytes, &mut watcher);
     bar.clear();
     grown?;
     let report = json!({"pool": options.pool, "member_bytes": size_bytes});

@@ -34,6 +34,7 @@ struct Known {
     progress: ScrubProgress,
     began: Option<Instant>,
     took: Duration,
+    ended: Option<Instant>,
 }
 
 /// The last scrub, and the thread that does it.
@@ -119,6 +120,7 @@ impl Scrub {
             "dropped": report.map(|report| report.dropped),
             "transient": report.map(|report| report.transient),
             "took_ms": took.as_millis() as u64,
+            "ended_s_ago": known.ended.map(|ended| ended.elapsed().as_secs()),
             "error": error,
         })
     }
@@ -146,6 +148,7 @@ fn scrub(pool: &Pool, options: &ScrubOptions, known: &Mutex<Known>, is_stopping:
     });
     let mut known = known.lock();
     known.took = known.began.map_or(Duration::ZERO, |began| began.elapsed());
+    known.ended = Some(Instant::now());
     known.stage = match scrubbed {
         Ok(report) => {
             known.progress.found = report.found;
