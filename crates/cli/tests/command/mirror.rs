@@ -365,6 +365,32 @@ fn odd_requests_about_members_are_refused_and_change_nothing() {
     daemon.end();
 }
 
+#[test]
+fn a_mirror_grows_without_the_member_that_is_out_and_that_is_rebuilt_as_large() {
+    let env = with_mirror();
+    let daemon = serve_both(&env);
+    write(&mut client(&env), 0..50);
+    daemon.end();
+    let both = ["POOL", "--member", "./other"];
+    env.ask(&[&["member", "fail"][..], &both, &["1"]].concat());
+    std::fs::rename(env.path("other"), env.path("away")).unwrap();
+    env.ask(&["resize", "POOL", "./other", "--size", "16M"]);
+    std::fs::rename(env.path("away"), env.path("other")).unwrap();
+    let readd = [&["member", "readd"][..], &both, &["./other"]].concat();
+    assert_eq!(env.ask(&readd)["state"], "in");
+    assert_eq!(
+        std::fs::metadata(env.path("other")).unwrap().len(),
+        16 << 20
+    );
+    assert_eq!(
+        states(&env, &[&["member", "list"][..], &both].concat(), 0),
+        ["in", "in"]
+    );
+    let daemon = serve_both(&env);
+    check(&mut client(&env), 50);
+    daemon.end();
+}
+
 /// How a scrub stands when it runs no more; the command ends with `code`.
 fn scrubbed(env: &TestEnv, code: i32) -> Value {
     let until = Instant::now() + Duration::from_secs(60);
