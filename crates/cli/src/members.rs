@@ -71,9 +71,25 @@ fn condition_of(members: &[Member]) -> String {
     }
 }
 
+/// The members of a pool that was opened by these paths. One that is out, and was so then, has the path that is no
+/// other's.
+pub fn of(pool: &Pool, given: &[PathBuf]) -> Vec<Member> {
+    let mut members = pool.members();
+    let is_nobodys = |path: &&PathBuf| !members.iter().any(|member| is_at(member, path));
+    let mut left = given.iter().filter(is_nobodys).cloned();
+    if let (Some(path), None) = (left.next(), left.next()) {
+        drop(left);
+        let mut nameless = members.iter_mut().filter(|member| member.path.is_none());
+        if let (Some(member), None) = (nameless.next(), nameless.next()) {
+            member.path = Some(path);
+        }
+    }
+    members
+}
+
 /// The members and how they stand.
-pub fn list(pool: &Pool) -> Value {
-    let members = pool.members();
+pub fn list(pool: &Pool, given: &[PathBuf]) -> Value {
+    let members = of(pool, given);
     let mut report =
         json!({"redundancy": redundancy_word(pool.redundancy()), "members": reports(&members)});
     if let Some(condition) = condition(pool, &members) {
@@ -86,14 +102,14 @@ pub fn list(pool: &Pool) -> Value {
 ///
 /// # Errors
 /// There is no such member, or it is the last one.
-pub fn fail(pool: &Pool, name: &str) -> Result<Value, Failure> {
-    let members = mirrored(pool)?;
+pub fn fail(pool: &Pool, given: &[PathBuf], name: &str) -> Result<Value, Failure> {
+    let members = of_mirror(pool, given)?;
     let member = find(&members, name).ok_or_else(|| unknown(&members, name))?;
     let is_changed = member.state != MemberState::Out;
     if is_changed {
-        pool.fail_member(member.number)?;
+        pool.fail_member(member.number).map_err(plainly)?;
     }
-    Ok(outcome(pool, member.number, is_changed))
+    Ok(outcome(pool, given, member.number, is_changed))
 }
 
 /// A member to rebuild, and where.
@@ -109,8 +125,13 @@ pub struct Rebuild {
 ///
 /// # Errors
 /// There is no such member, it is in elsewhere or being rebuilt, or nothing says where it was.
-pub fn plan_rebuild(pool: &Pool, name: &str, path: Option<&Path>) -> Result<Rebuild, Failure> {
-    let members = mirrored(pool)?;
+pub fn plan_rebuild(
+    pool: &Pool,
+    given: &[PathBuf],
+    name: &str,
+    path: Option<&Path>,
+) -> Result<Rebuild, Failure> {
+    let members = of_mirror(pool, given)?;
     let found = find(&members, name).or_else(|| only_nameless(&members, name));
     let member = found.ok_or_else(|| unknown(&members, name))?;
     let by_name = name.starts_with('/').then_some(Path::new(name));
@@ -155,7 +176,7 @@ impl Rebuild {
         watcher: &mut RebuildWatcher<'_>,
     ) -> Result<Value, Failure> {
         if self.is_done {
-            return Ok(outcome(pool, self.number, false));
+            return Ok(outcome(pool, &[], self.number, false));
         }
         let (began, mut all_bytes, mut is_called_off) = (Instant::now(), 0, false);
         let mut watched = |progress: RebuildProgress| {
@@ -171,8 +192,12 @@ impl Rebuild {
                 self.number
             )));
         }
-        rebuilt?;
-        let mut report = outcome(pool, self.number, true);
+        rebuilt.map_err(|error| match plainly(error) {
+            // It was right when it began.
+            Failure::Arguments(message) if all_bytes > 0 => Failure::Failed(message),
+            other => other,
+        })?;
+        let mut report = outcome(pool, &[], self.number, true);
         report["rebuilt_bytes"] = all_bytes.into();
         report["took_ms"] = (began.elapsed().as_millis() as u64).into();
         Ok(report)
@@ -180,9 +205,9 @@ impl Rebuild {
 }
 
 /// The members of a mirrored pool.
-fn mirrored(pool: &Pool) -> Result<Vec<Member>, Failure> {
+fn of_mirror(pool: &Pool, given: &[PathBuf]) -> Result<Vec<Member>, Failure> {
     match pool.redundancy() {
-        Redundancy::Mirror => Ok(pool.members()),
+        Redundancy::Mirror => Ok(of(pool, given)),
         _ => Err(Failure::Arguments(String::from(
             "this pool is no mirror: none of its members can be taken out; forebay create --redundancy mirror makes one",
         ))),
@@ -215,6 +240,14 @@ fn is_at(member: &Member, path: &Path) -> bool {
     own.is_some_and(|own| resolved(own) == resolved(path))
 }
 
+/// A failure without the library's word for what a command was told.
+fn plainly(error: forebay::Error) -> Failure {
+    match error.kind() {
+        forebay::ErrorKind::Options(message) => Failure::Arguments(message.clone()),
+        _ => error.into(),
+    }
+}
+
 fn unknown(members: &[Member], name: &str) -> Failure {
     let known: Vec<String> = members.iter().map(named).collect();
     Failure::Arguments(format!(
@@ -224,8 +257,8 @@ fn unknown(members: &[Member], name: &str) -> Failure {
 }
 
 /// How a member stands now, and whether this command did that.
-fn outcome(pool: &Pool, number: u32, is_changed: bool) -> Value {
-    let members = pool.members();
+fn outcome(pool: &Pool, given: &[PathBuf], number: u32, is_changed: bool) -> Value {
+    let members = of(pool, given);
     let member = members.iter().find(|member| member.number == number);
     let mut report = member.map_or_else(|| json!({"number": number}), report_of);
     report["changed"] = is_changed.into();

@@ -1,5 +1,7 @@
 //! What a pool says about itself, as JSON: one place for `stat`, `info` and the control socket.
 
+use std::path::PathBuf;
+
 use forebay::{Pool, TallySums, VolumeStats};
 use forebay_command::disks::report::{backing, memory};
 use forebay_command::json_path;
@@ -7,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::members;
 
-/// How the pool stands and what it did since it was opened.
-pub fn stat(pool: &Pool) -> Value {
+/// How a pool that was opened by these paths stands, and what it did since.
+pub fn stat(pool: &Pool, given: &[PathBuf]) -> Value {
     let stats = pool.stats();
     let counters = pool.counters();
-    let members = pool.members();
+    let members = members::of(pool, given);
     let mut report = json!({
         "engine": "forebay",
         "incarnation": stats.incarnation,

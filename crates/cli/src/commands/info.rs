@@ -28,9 +28,9 @@ pub fn run(options: &InfoOptions) -> Result<(), Failure> {
 }
 
 /// What is shown of a pool.
-pub fn report(pool: &[PathBuf], opening: Opening) -> Result<Value, Failure> {
-    let pool = idle_pool::open_private(pool, opening)?;
-    let mut report = pool_report::stat(&pool);
+pub fn report(given: &[PathBuf], opening: Opening) -> Result<Value, Failure> {
+    let pool = idle_pool::open_private(given, opening)?;
+    let mut report = pool_report::stat(&pool, given);
     report["survives"] = pool.survives().into();
     report["recovery"] = pool_report::recovery(&pool);
     Ok(report)

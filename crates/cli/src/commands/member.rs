@@ -31,7 +31,10 @@ pub fn run(action: &MemberAction) -> Result<(), Failure> {
 fn list(of: &MemberPool) -> Result<(), Failure> {
     let report = match Client::connect(&control_path(&of.pool))? {
         Some(mut client) => client.request(&Request::of(&Members {}), |_| true)?,
-        None => members::list(&idle_pool::open_private(&of.paths(), of.opening)?),
+        None => {
+            let given = of.paths();
+            members::list(&idle_pool::open_private(&given, of.opening)?, &given)
+        }
     };
     output::object(&report, of.json);
     match report["pool"].as_str() {
@@ -47,8 +50,9 @@ fn fail(of: &MemberPool, name: &Path) -> Result<(), Failure> {
     let report = match Client::connect(&control_path(&of.pool))? {
         Some(mut client) => client.request(&Request::of(&FailMember { member }), |_| true)?,
         None => {
-            let pool = idle_pool::open(&of.paths(), of.opening.runtime().background(false))?;
-            let failed = members::fail(&pool, &member);
+            let given = of.paths();
+            let pool = idle_pool::open(&given, of.opening.runtime().background(false))?;
+            let failed = members::fail(&pool, &given, &member);
             closed_after(pool, failed)?
         }
     };
@@ -84,7 +88,8 @@ fn replace_here(
     if let Some(path) = path {
         private_directory::make_for(path)?;
     }
-    let pool = idle_pool::open(&of.paths(), of.opening.runtime().background(false))?;
+    let given = of.paths();
+    let pool = idle_pool::open(&given, of.opening.runtime().background(false))?;
     let (mut bar, mut reports) = (WorkBar::default(), RebuildReports::begin());
     let mut watcher = |progress| {
         if let Some(report) = reports.next(&progress) {
@@ -95,7 +100,7 @@ fn replace_here(
             false => ControlFlow::Continue(()),
         }
     };
-    let planned = members::plan_rebuild(&pool, name, path);
+    let planned = members::plan_rebuild(&pool, &given, name, path);
     let replaced = planned.and_then(|rebuild| rebuild.carry_out(&pool, force, &mut watcher));
     bar.clear();
     closed_after(pool, replaced)

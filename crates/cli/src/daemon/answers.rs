@@ -80,11 +80,11 @@ fn answer(
         GrowVolume::COMMAND => grow_volume(service, &request.parameters()?),
         Members::COMMAND => {
             request.parameters::<Members>()?;
-            Ok(members::list(&service.pool))
+            Ok(members::list(&service.pool, &service.given))
         }
         FailMember::COMMAND => {
             let fail: FailMember = request.parameters()?;
-            members::fail(&service.pool, &fail.member).map_err(refusal)
+            members::fail(&service.pool, &service.given, &fail.member).map_err(refusal)
         }
         ReplaceMember::COMMAND => replace_member(service, &request.parameters()?, progress),
         ScrubStart::COMMAND => scrub_start(service, &request.parameters()?),
@@ -245,7 +245,7 @@ fn replace_member(
         return Err(Refusal::new(RefusalKind::Invalid, message));
     }
     let _rebuilding = service.rebuild()?;
-    let planned = members::plan_rebuild(&service.pool, &replace.member, path);
+    let planned = members::plan_rebuild(&service.pool, &service.given, &replace.member, path);
     let rebuild = planned.map_err(refusal)?;
     service.check_confined(&rebuild.path).map_err(refusal)?;
     let mut reports = RebuildReports::begin();

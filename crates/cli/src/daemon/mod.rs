@@ -34,7 +34,7 @@ use forebay_serve::{ControlServer, DiskOptions, control_path};
 
 use crate::arguments::ServeOptions;
 use crate::config::{Settings, Switch};
-use crate::idle_pool;
+use crate::{idle_pool, members};
 use answers::Answers;
 use confinement::Confinement;
 use privileges::Target;
@@ -63,7 +63,11 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         paths => Some(Confinement::to(paths)?),
     };
     let disks = Disks::new(disk_options, vhost, sender.clone());
-    let service = Arc::new(Service::new(pool, disks, confinement));
+    let service = Arc::new(Service::new(
+        (pool, settings.pool.clone()),
+        disks,
+        confinement,
+    ));
     end::forward_signals(sender)?;
     let control = control_path(&settings.pool[0]);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
@@ -79,7 +83,8 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         let service = Arc::downgrade(&service);
         move || {
             let service = service.upgrade()?;
-            Some(watch::Seen::in_pool(&service.pool))
+            let members = members::of(&service.pool, &service.given);
+            Some(watch::Seen::new(service.pool.stats().volumes, members))
         }
     });
     notifier.watch({

@@ -15,7 +15,7 @@ use crate::pool_report;
 
 /// The state of the pool, of every disk, of every front end.
 pub fn stat(service: &Service) -> Value {
-    let mut report = pool_report::stat(&service.pool);
+    let mut report = pool_report::stat(&service.pool, &service.given);
     let served = service.disks.served();
     if let Some(volumes) = report["volumes"].as_array_mut() {
         for volume in volumes {

@@ -31,6 +31,8 @@ pub type Served = disks::Served<PoolDisk>;
 pub struct Service {
     /// The pool.
     pub pool: Arc<Pool>,
+    /// By which paths it was opened.
+    pub given: Vec<PathBuf>,
     /// Its disks that are served.
     pub disks: Arc<Disks<PoolDisk>>,
     /// The scrub of the pool.
@@ -59,10 +61,15 @@ impl From<AttachError> for Failure {
 }
 
 impl Service {
-    /// Serves `disks` of the pool, where it may open their backings.
-    pub fn new(pool: Pool, disks: Disks<PoolDisk>, confinement: Option<Confinement>) -> Service {
+    /// Serves `disks` of the pool, which was opened by the paths that are given, where it may open their backings.
+    pub fn new(
+        (pool, given): (Pool, Vec<PathBuf>),
+        disks: Disks<PoolDisk>,
+        confinement: Option<Confinement>,
+    ) -> Service {
         Service {
             pool: Arc::new(pool),
+            given,
             disks: Arc::new(disks),
             scrub: Scrub::default(),
             changes: Mutex::new(()),

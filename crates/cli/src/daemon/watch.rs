@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay::{Member, MemberState, Pool, VolumeStats};
+use forebay::{Member, MemberState, VolumeStats};
 use forebay_command::plain::{plain, plain_path};
 
 use crate::members;
@@ -23,18 +23,9 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of a pool of files, whose member the mount owns.
-    pub fn volumes(volumes: Vec<VolumeStats>) -> Seen {
-        let members = Vec::new();
+    /// These; a mount, which owns its only member, looks at none.
+    pub fn new(volumes: Vec<VolumeStats>, members: Vec<Member>) -> Seen {
         Seen { volumes, members }
-    }
-
-    /// In a pool, now.
-    pub fn in_pool(pool: &Pool) -> Seen {
-        Seen {
-            volumes: pool.stats().volumes,
-            members: pool.members(),
-        }
     }
 }
 

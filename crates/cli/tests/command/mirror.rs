@@ -212,6 +212,16 @@ fn members_of_an_idle_pool_are_taken_out_and_rebuilt_without_a_daemon() {
     env.refuses(&of_idle("fail", &["7"]), 2, "no member 7");
     assert_eq!(env.ask(&of_idle("fail", &["./other"]))["state"], "out");
     assert_eq!(states(&env, &list, 9), ["in", "out"]);
+    // What was named and is not in is the one that is out.
+    let found = env.run(&[&list[..], &["--json"]].concat()).json();
+    let other = env.path("other");
+    assert_eq!(
+        found["members"][1]["path"].as_str(),
+        other.to_str(),
+        "{found}"
+    );
+    assert_eq!(env.ask(&of_idle("readd", &["1"]))["state"], "in");
+    env.ask(&of_idle("fail", &["1"]));
     let taken = env.path("taken");
     let something_else = vec![0x5A; 8192];
     std::fs::write(&taken, &something_else).unwrap();
