@@ -299,3 +299,41 @@ fn writers_go_on_while_a_member_is_rebuilt_again_and_again() {
         }
     }
 }
+
+/// What a crash leaves of the making of a member's file is taken again; a file of anything else is not.
+#[test]
+fn a_file_that_a_crash_left_half_made_is_made_again_without_force() {
+    let folder = tempfile::tempdir().expect("folder");
+    let paths = ["one", "two"].map(|name| folder.path().join(name));
+    let pool = Pool::create(&options().members(&paths).member_bytes(1 << 20)).expect("create");
+    let member = std::fs::read(&paths[1]).expect("read");
+    let zeroes = vec![0; member.len()];
+    let with = |image: &[u8], at: usize, bytes: &[u8]| {
+        let mut image = image.to_vec();
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+        image
+    };
+    let cases = [
+        ("the member", member.clone(), true),
+        ("nothing yet", zeroes.clone(), true),
+        ("all but the magic bytes", with(&member, 0, &[0; 8]), true),
+        ("half a superblock", with(&member, 0, &[0; 80]), false),
+        ("another file", with(&zeroes, 0, b"text"), false),
+        ("a file system", with(&zeroes, 5000, &[1]), false),
+        ("a shorter one", zeroes[4096..].to_vec(), false),
+    ];
+    for (what, image, is_taken) in cases {
+        pool.fail_member(1).expect("one is left");
+        std::fs::remove_file(&paths[1]).expect("remove");
+        std::fs::write(&paths[1], &image).expect("write");
+        let replaced = pool.replace_member(1, &paths[1], false, &mut go_on);
+        assert_eq!(replaced.is_ok(), is_taken, "{what}: {replaced:?}");
+        if !is_taken {
+            let found = std::fs::read(&paths[1]).expect("read");
+            assert!(found == image, "{what} was changed");
+            pool.replace_member(1, &paths[1], true, &mut go_on)
+                .expect(what);
+        }
+        assert_eq!(state_of(&pool, 1), MemberState::In, "{what}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Superblocks: written once, checked at every open. What does not fit is refused, never reformatted.
 
 use std::mem::offset_of;
+use std::ops::Range;
 use std::path::Path;
 
 use forebay_pmem::{PmemError, Region};
@@ -207,10 +208,38 @@ fn is_unmade(region: &Region) -> bool {
         && !region.has_media_error(0, SUPERBLOCK_BYTES)
 }
 
-/// The number of the member that a region is, if it is one of that pool.
-pub(crate) fn number_in(region: &Region, pool_uuid: &[u8; 16]) -> Option<u32> {
-    let found = read_superblock(region).ok()?;
-    (found.pool_uuid == *pool_uuid).then_some(found.member)
+/// Whether a region holds the member of that pool with this number, or what a crash left of the making of one: nothing
+/// up to the slots, or all of its superblock but the magic bytes.
+pub(crate) fn is_member(
+    region: &Region,
+    pool_uuid: &[u8; 16],
+    number: u32,
+    geometry: &Geometry,
+) -> bool {
+    let is_it = |own: &Superblock| own.pool_uuid == *pool_uuid && own.member == number;
+    if read_superblock(region).is_ok_and(|own| is_it(&own)) {
+        return true;
+    }
+    if region.len() != geometry.member_bytes || !is_unmade(region) {
+        return false;
+    }
+    if is_blank(region) {
+        return is_zero(region, SUPERBLOCK_BYTES as u64..geometry.slot_area);
+    }
+    let mut raw = [0; SUPERBLOCK_BYTES];
+    region.read(0, &mut raw);
+    raw[..MAGIC.len()].copy_from_slice(&MAGIC);
+    Superblock::decode(&raw).is_some_and(|own| is_it(&own))
+}
+
+fn is_zero(region: &Region, bytes: Range<u64>) -> bool {
+    let mut some = vec![0; CLEAR_BYTES as usize];
+    let mut starts = bytes.clone().step_by(CLEAR_BYTES as usize);
+    starts.all(|start| {
+        let some = &mut some[..CLEAR_BYTES.min(bytes.end - start) as usize];
+        region.read(start, some);
+        some.iter().all(|byte| *byte == 0)
+    })
 }
 
 /// That a page of the medium is lost, if one was met, which explains whatever `error` says of its zeroes.

@@ -67,8 +67,8 @@ impl Pool {
     /// Rebuilds member `number` of a mirrored pool, which is out, on the file or device `path`, while the pool is
     /// used. When this returns it is in: either member is enough again.
     ///
-    /// A file that is not there is made. One that was the member before is overwritten; another one only with
-    /// `force`. `watcher` is told how far it is, and may end it. After an error, a crash, or a pool that was closed
+    /// A file that is not there is made. One that was the member before is overwritten, and what a crash left of the making of
+    /// one; another one only with `force`. `watcher` is told how far it is, and may end it. After an error, a crash, or a pool that was closed
     /// meanwhile the member is out as before.
     ///
     /// # Errors
@@ -133,10 +133,16 @@ impl Pool {
         self.pipeline().engine().rebuild(number, region, watcher)
     }
 
-    /// Whether what is at `path` was that member of this pool.
+    /// Whether what is at `path` was that member of this pool, or was to be.
     fn was_member(&self, path: &Path, number: u32) -> Result<bool> {
         let region = Region::open(path, &self.pipeline().options().region)?;
-        Ok(superblock::number_in(&region, &self.pool_uuid) == Some(number))
+        let geometry = &self.pipeline().media().geometry;
+        Ok(superblock::is_member(
+            &region,
+            &self.pool_uuid,
+            number,
+            geometry,
+        ))
     }
 }
 
