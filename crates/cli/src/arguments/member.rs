@@ -110,4 +110,7 @@ pub struct ReaddOptions {
     pub of: MemberPool,
     /// The member's number or path.
     pub name: PathBuf,
+    /// Overwrite what is there, also if it is not that member.
+    #[arg(long)]
+    pub force: bool,
 }

@@ -24,7 +24,7 @@ pub fn run(action: &MemberAction) -> Result<(), Failure> {
             let path = Some(options.path.as_path());
             replace(&options.of, &options.name, path, options.force)
         }
-        MemberAction::Readd(options) => replace(&options.of, &options.name, None, false),
+        MemberAction::Readd(options) => replace(&options.of, &options.name, None, options.force),
     }
 }
 
