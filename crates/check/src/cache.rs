@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub enum Begins {
     /// It is opened.
     Opened,
+    /// It is opened without members that are missing.
+    OpenedWithout,
     /// It grows to all of its medium.
     Grown,
     /// It is made anew over what was there.

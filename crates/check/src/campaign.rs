@@ -1,10 +1,11 @@
 //! Many scenarios on all processors, until there are enough images or a violation.
 
 use crate::digest::Tracing;
-use crate::explore::{Explorer, Tally, Violation};
+use crate::explore::{Explorer, Tally, Traits, Violation};
 use crate::focus::Focus;
 use crate::lost;
 use crate::named::Scenario;
+use crate::rebuilt;
 use crate::subject::{Subject, Templates};
 use forebay_harness::{Result, Row, check_interrupt, progress_bar, rows};
 use indicatif::ProgressBar;
@@ -48,6 +49,8 @@ pub struct Outcome {
     pub distinct: u64,
     /// Of these, images with a killed process in their history.
     pub killed: u64,
+    /// Images of mirrors with a member dead, with an old copy of one, and of the rebuilding of one.
+    pub mirrored: [u64; 3],
     /// Images recovered.
     pub recovered: u64,
     /// Scenarios run.
@@ -67,6 +70,7 @@ struct Campaign<'a> {
     seen: Vec<Mutex<HashSet<u64>>>,
     distinct: AtomicU64,
     killed: AtomicU64,
+    mirrored: [AtomicU64; 3],
     recovered: AtomicU64,
     scenarios: AtomicU64,
     next_seed: AtomicU64,
@@ -84,6 +88,7 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
         seen: (0..SHARDS).map(|_| Mutex::default()).collect(),
         distinct: AtomicU64::new(0),
         killed: AtomicU64::new(0),
+        mirrored: Default::default(),
         recovered: AtomicU64::new(0),
         scenarios: AtomicU64::new(0),
         next_seed: AtomicU64::new(limits.seed),
@@ -105,6 +110,7 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
     Outcome {
         distinct: campaign.distinct.into_inner(),
         killed: campaign.killed.into_inner(),
+        mirrored: campaign.mirrored.map(AtomicU64::into_inner),
         recovered: campaign.recovered.into_inner(),
         scenarios: campaign.scenarios.into_inner(),
         violations: campaign.violations.into_inner(),
@@ -178,7 +184,13 @@ impl Campaign<'_> {
             .map(|corner| Scenario::Focused(seed * Focus::ROUND_SCENARIOS + corner));
         let lost = (0..lost::ROUND_SCENARIOS)
             .map(|number| Scenario::Lost(seed * lost::ROUND_SCENARIOS + number));
-        for scenario in directed.chain(focused).chain(lost) {
+        let rebuilt = match self.limits.subject {
+            Subject::PoolMirrored => rebuilt::ROUND_SCENARIOS,
+            _ => 0,
+        };
+        let rebuilt =
+            (0..rebuilt).map(|number| Scenario::Rebuilt(seed * rebuilt::ROUND_SCENARIOS + number));
+        for scenario in directed.chain(focused).chain(lost).chain(rebuilt) {
             self.scenario(&mut self.explorer(templates), &scenario)?;
             if !self.goes_on() {
                 break;
@@ -225,13 +237,17 @@ impl Campaign<'_> {
 }
 
 impl Tally for &Campaign<'_> {
-    fn image(&self, hash: u64, is_killed: bool) -> bool {
+    fn image(&self, hash: u64, traits: Traits) -> bool {
         self.recovered.fetch_add(1, Ordering::Relaxed);
         let shard = &self.seen[(hash >> 56) as usize % SHARDS];
         if shard.lock().insert(hash) {
             self.distinct.fetch_add(1, Ordering::Relaxed);
             self.killed
-                .fetch_add(u64::from(is_killed), Ordering::Relaxed);
+                .fetch_add(u64::from(traits.is_killed), Ordering::Relaxed);
+            let of_members = [traits.is_dead, traits.is_stale, traits.is_rebuilding];
+            for (count, is_one) in self.mirrored.iter().zip(of_members) {
+                count.fetch_add(u64::from(is_one), Ordering::Relaxed);
+            }
             self.bar.inc(1);
         }
         self.goes_on()
@@ -288,11 +304,22 @@ pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
     let violations = outcome.violations.len() as u64;
     let row =
         |what: &str, value: u64, unit: &str| Row::new(limits.subject.row(what), value as f64, unit);
-    let rows = [
+    let mut rows = vec![
         row("crash_images", outcome.distinct, "images"),
         row("images_killed", outcome.killed, "images"),
         row("crash_violations", violations, "violations"),
     ];
+    if limits.subject == Subject::PoolMirrored {
+        let [dead, stale, rebuild] = outcome.mirrored;
+        println!(
+            "{dead} with a member dead, {stale} with an old copy of one, {rebuild} of a rebuilding"
+        );
+        rows.extend([
+            Row::new("images_dead", dead as f64, "images"),
+            Row::new("images_stale", stale as f64, "images"),
+            Row::new("images_rebuild", rebuild as f64, "images"),
+        ]);
+    }
     merge(report, &rows)?;
     Ok(outcome.violations.is_empty())
 }
@@ -301,7 +328,7 @@ pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
 pub struct NoTally;
 
 impl Tally for NoTally {
-    fn image(&self, _hash: u64, _is_killed: bool) -> bool {
+    fn image(&self, _hash: u64, _traits: Traits) -> bool {
         true
     }
 }

@@ -108,7 +108,7 @@ pub fn template(
                 media: vec![shadow.crash_state().durable().to_vec()],
                 stores: vec![state.durable()],
                 marks: vec![state.mark.durable()],
-                lost: Vec::new(),
+                ..Image::default()
             });
         }
         region_bytes += REGION_STEP_BYTES;

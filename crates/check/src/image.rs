@@ -18,6 +18,19 @@ pub struct Image {
     pub marks: Vec<Vec<u8>>,
     /// Member by member the offsets of pages that it lost; fewer where there are no more.
     pub lost: Vec<Vec<u64>>,
+    /// A member of a mirror that counts is gone for good, and something else is in its place.
+    pub is_replaced: bool,
+}
+
+/// How a member of a mirror stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has all that was acknowledged.
+    In,
+    /// It may lack some of it, and need not know.
+    Out,
+    /// It was blank, and was not called in yet: alone it is refused, or has everything.
+    New,
 }
 
 /// What is found of a mirror of which a member failed.
@@ -28,6 +41,8 @@ pub struct Gone {
     pub what: String,
     /// The member that is there and out.
     pub gone: Option<usize>,
+    /// The member that is left is being rebuilt.
+    pub is_new: bool,
 }
 
 /// A moment at which the power may fail.
@@ -50,21 +65,32 @@ pub struct CrashCase {
     pub is_harmed: bool,
     /// The members hold the same.
     pub are_mirrored: bool,
-    /// Member by member, whether it may have been taken out of its pool.
-    pub out: Vec<bool>,
+    /// A member was being rebuilt.
+    pub is_rebuilding: bool,
+    /// A pool was being opened.
+    pub is_opening: bool,
+    /// Members that were rebuilt, or began to be, since the incarnation began.
+    pub rebuilt: Vec<usize>,
+    /// How each member stands.
+    pub standings: Vec<Standing>,
 }
 
 impl Image {
     /// Of a mirror, what else may be found: each member alone, the other one dead, and with the other one as it was
-    /// in `old`. Not a member that is among `out`: it may lack what was acknowledged.
-    pub fn with_a_member_gone(&self, shape: &Shape, old: &Image, out: &[bool]) -> Vec<Gone> {
+    /// in `old`. Not one that is out: it may lack what was acknowledged.
+    pub fn with_a_member_gone(
+        &self,
+        shape: &Shape,
+        old: &Image,
+        (standings, rebuilt): (&[Standing], &[usize]),
+    ) -> Vec<Gone> {
         let mut variants = Vec::new();
         if !shape.mirrored || self.has_lost_pages() || self.media.len() != 2 {
             return variants;
         }
-        let is_out = |member: usize| out.get(member).is_some_and(|is_out| *is_out);
         for (left, gone) in [(0, 1), (1, 0)] {
-            if is_out(left) {
+            let standing = standings[left];
+            if standing == Standing::Out {
                 continue;
             }
             let mut image = self.clone();
@@ -73,14 +99,17 @@ impl Image {
                 image,
                 what: format!("member {gone} is dead"),
                 gone: None,
+                is_new: standing == Standing::New,
             });
-            if let Some(before) = old.media.get(gone) {
+            if let (Some(before), Standing::In) = (old.media.get(gone), standing) {
                 let mut image = self.clone();
                 image.media[gone].clone_from(before);
+                image.is_replaced = rebuilt.contains(&gone);
                 variants.push(Gone {
                     image,
                     what: format!("member {gone} is an old copy"),
                     gone: Some(gone),
+                    is_new: false,
                 });
             }
         }

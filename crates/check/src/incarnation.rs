@@ -4,7 +4,7 @@
 
 use crate::cache::Begins;
 use crate::digest::Tracing;
-use crate::image::Image;
+use crate::image::{Image, Standing};
 use crate::process::{self, Process};
 use crate::scenario::Shape;
 use crate::scheduler::{self, message_of};
@@ -25,6 +25,8 @@ pub struct Plan<'a> {
     pub shape: &'a Shape,
     /// What it starts from.
     pub start: &'a Image,
+    /// How its members stand; those that are not named are in.
+    pub standings: &'a [Standing],
     /// The processes that work on it, one after the other.
     pub processes: Vec<Process>,
     /// Which crashes are noted.
@@ -63,7 +65,7 @@ pub fn run_processes(plan: Plan<'_>) -> Incarnation {
         plan.seed,
         plan.tracing,
     );
-    let world = Arc::new(world);
+    let world = Arc::new(world.with_standings(plan.standings));
     let first = plan.processes.first();
     world.set_made(first.is_none_or(|process| process.begins != Begins::Created));
     world.watch();

@@ -42,8 +42,12 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// What is lost of a block, where these pages of each member are.
-    pub fn of(volume: &Volume, block: u64, lost: &[Vec<u64>]) -> Loss {
+    /// What is lost of a block, where these pages of each member are. A mirror has lost nothing as long as one member
+    /// has all its pages, and may be left with either half.
+    pub fn of(shape: &Shape, volume: &Volume, block: u64, lost: &[Vec<u64>]) -> Loss {
+        if shape.mirrored && lost.iter().any(Vec::is_empty) {
+            return Loss::Nothing;
+        }
         let Some(BlockLocation { is_dirty, bytes }) = locate_block(volume, block) else {
             return match forebay::unstable::is_table_lost(volume) {
                 true => Loss::Entry,
@@ -51,7 +55,8 @@ impl Loss {
             };
         };
         let is_hit = bytes.iter().any(|(member, bytes)| {
-            let mut pages = lost[*member].iter();
+            let of_others = lost.iter().filter(|_| shape.mirrored).flatten();
+            let mut pages = lost[*member].iter().chain(of_others);
             pages.any(|page| *page < bytes.end && bytes.start < *page + PAGE_BYTES as u64)
         });
         match (is_hit, is_dirty) {
@@ -181,7 +186,8 @@ pub fn policy(rng: &mut fastrand::Rng, actors: usize) -> Policy {
     }
 }
 
-fn look(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
+/// A read.
+pub fn look(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     let block = rng.usize(..shape.volume_blocks);
     match rng.u8(..8) {
         0 if block + 1 < shape.volume_blocks => Step::ReadAtomic {
@@ -193,7 +199,8 @@ fn look(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     }
 }
 
-fn change(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
+/// A write.
+pub fn change(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     let block = rng.usize(..shape.volume_blocks);
     let seed = rng.u64(..);
     let change = match rng.u8(..8) {
@@ -266,7 +273,7 @@ pub fn verify_lossy(
                     Ok(bytes) => bytes,
                     Err(error) => {
                         let handle = opened.volume(volume);
-                        let loss = Loss::of(&handle, block as u64, &image.lost);
+                        let loss = Loss::of(shape, &handle, block as u64, &image.lost);
                         if !loss.excuses(&error) {
                             return Err(format!("{turn} read of block {block}: {error}: {loss:?}"));
                         }

@@ -2,6 +2,7 @@
 
 use crate::focus::Focus;
 use crate::lost;
+use crate::rebuilt;
 use crate::scenario::{Script, Shape};
 use crate::scheduler::Policy;
 use crate::subject::{Subject, random_script};
@@ -17,6 +18,8 @@ pub enum Scenario {
     Directed(u64),
     /// Pages that the medium loses, everything drawn from this seed.
     Lost(u64),
+    /// Members that are taken out and rebuilt, everything drawn from this seed.
+    Rebuilt(u64),
     /// A small script, number so and so, with these preemptions after that actor went first.
     Systematic {
         script: usize,
@@ -32,6 +35,7 @@ impl std::fmt::Display for Scenario {
             Scenario::Focused(seed) => write!(f, "f{seed}"),
             Scenario::Directed(seed) => write!(f, "d{seed}"),
             Scenario::Lost(seed) => write!(f, "l{seed}"),
+            Scenario::Rebuilt(seed) => write!(f, "r{seed}"),
             Scenario::Systematic {
                 script,
                 first,
@@ -49,7 +53,7 @@ impl std::str::FromStr for Scenario {
 
     fn from_str(text: &str) -> Result<Scenario, String> {
         let wrong =
-            |_| format!("\"{text}\" is neither a number nor of the form f5, d5, l5 or s3.0.17");
+            |_| format!("\"{text}\" is neither a number nor of the form f5, d5, l5, r5 or s3.0.17");
         if let Some(seed) = text.strip_prefix('f') {
             return seed.parse().map(Scenario::Focused).map_err(wrong);
         }
@@ -58,6 +62,9 @@ impl std::str::FromStr for Scenario {
         }
         if let Some(seed) = text.strip_prefix('l') {
             return seed.parse().map(Scenario::Lost).map_err(wrong);
+        }
+        if let Some(seed) = text.strip_prefix('r') {
+            return seed.parse().map(Scenario::Rebuilt).map_err(wrong);
         }
         let Some(rest) = text.strip_prefix('s') else {
             return text.parse().map(Scenario::Random).map_err(wrong);
@@ -124,6 +131,13 @@ impl Scenario {
                 let policy = lost::policy(&mut rng, script.len());
                 (shape, script, policy, rng)
             }
+            Scenario::Rebuilt(seed) => {
+                let mut rng = fastrand::Rng::with_seed(*seed);
+                let shape = rebuilt::shape(&mut rng);
+                let script = rebuilt::script(&mut rng, &shape);
+                let policy = rebuilt::policy(&mut rng, script.len());
+                (shape, script, policy, rng)
+            }
             Scenario::Systematic {
                 script,
                 first,
@@ -155,8 +169,9 @@ mod tests {
             preemptions: vec![3, 9],
         };
         let (focused, directed) = (Scenario::Focused(8), Scenario::Directed(8));
-        let lost = Scenario::Lost(8);
-        for scenario in [Scenario::Random(77), focused, directed, lost, systematic] {
+        let (lost, rebuilt) = (Scenario::Lost(8), Scenario::Rebuilt(8));
+        let random = Scenario::Random(77);
+        for scenario in [random, focused, directed, lost, rebuilt, systematic] {
             assert_eq!(scenario.to_string().parse(), Ok(scenario));
         }
         assert!("s3".parse::<Scenario>().is_err());

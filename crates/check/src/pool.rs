@@ -72,10 +72,11 @@ pub fn open(
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
     repeat_choices(shape, incarnation);
-    let is_missing = shape.mirrored && regions.len() < shape.members;
+    let is_missing = begins == Begins::OpenedWithout || regions.len() < shape.members;
+    let is_missing = shape.mirrored && is_missing;
     let options = options(shape).without_missing(is_missing);
     let (what, pool) = match begins {
-        Begins::Opened => (
+        Begins::Opened | Begins::OpenedWithout => (
             "open",
             Pool::open_on(regions, options.runtime_options().clone()),
         ),
@@ -257,6 +258,6 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
         media: media.collect(),
         stores,
         marks: marks.collect(),
-        lost: Vec::new(),
+        ..Image::default()
     })
 }

@@ -2,14 +2,16 @@
 
 use crate::cache::{Actor, Cache};
 use crate::content::{make_similar, noise, one_call, whole_content};
+use crate::image::Standing;
 use crate::lost::{self, Loss};
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
 use crate::world::World;
-use forebay::{Transaction, unstable};
+use forebay::{MemberState, Transaction, unstable};
 use forebay_pmem::PAGE_BYTES;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 /// Operations without an outcome after which no more discards are tried: they may fail in parts, and
 /// each part doubles what the oracle has to keep.
@@ -142,6 +144,8 @@ impl Actor for PoolActor<'_> {
                 self.world.harm(*harm, &pool.medium_map(self.shape));
                 Ok(())
             }
+            Step::FailMember(member) => self.fail_member(*member),
+            Step::ReplaceMember { member, is_blank } => self.replace_member(*member, *is_blank),
             Step::ReadRange { .. }
             | Step::FailStore { .. }
             | Step::FailFence { .. }
@@ -271,6 +275,41 @@ impl PoolActor<'_> {
         done.map(drop)
     }
 
+    /// Takes a member out, if both are there and in.
+    fn fail_member(&self, member: u32) -> Result<(), forebay::Error> {
+        let standings = self.world.standings();
+        if standings.len() < 2 || standings.iter().any(|one| *one != Standing::In) {
+            return Ok(());
+        }
+        self.world.note_standing(member as usize, Standing::Out);
+        self.pool.pool.fail_member(member)
+    }
+
+    /// Rebuilds a member that is out, if it is there.
+    fn replace_member(&self, number: u32, is_blank: bool) -> Result<(), forebay::Error> {
+        let member = number as usize;
+        let members = self.pool.pool.members();
+        let is_out = members[member].state == MemberState::Out;
+        if self.world.standings().len() < 2 || !is_out {
+            return Ok(());
+        }
+        let region = self.world.region_to_rebuild(member, is_blank);
+        if is_blank {
+            self.world.note_standing(member, Standing::New);
+        }
+        self.world.set_rebuilding(true);
+        let watcher = &mut |_| ControlFlow::Continue(());
+        let done = self.pool.pool.replace_member_on(number, region, watcher);
+        self.world.set_rebuilding(false);
+        if done.is_ok() {
+            self.world.note_standing(member, Standing::In);
+        }
+        match done {
+            Err(error) if self.world.has_failed_fences() && is_of_member(&error) => Ok(()),
+            done => done,
+        }
+    }
+
     /// What is lost of blocks, if pages are.
     fn losses(&self, volume: usize, blocks: std::ops::Range<usize>) -> Vec<Loss> {
         let lost = self.world.lost_pages();
@@ -278,7 +317,7 @@ impl PoolActor<'_> {
             return Vec::new();
         }
         let handle = self.pool.volume(volume);
-        let loss = |block| Loss::of(&handle, block as u64, &lost);
+        let loss = |block| Loss::of(self.shape, &handle, block as u64, &lost);
         blocks.map(loss).collect()
     }
 
@@ -481,4 +520,10 @@ impl PoolActor<'_> {
         patches.push(patch);
         Ok(())
     }
+}
+
+/// Whether it is the member that failed, which was to be rebuilt.
+fn is_of_member(error: &forebay::Error) -> bool {
+    use forebay::ErrorKind::{Options, Refused};
+    matches!(error.kind(), Options(_) | Refused { .. })
 }

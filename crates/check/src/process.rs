@@ -120,8 +120,10 @@ impl Running<'_> {
             world.note_half_made();
         }
         let backing = |volume| world.backing(volume);
+        world.set_opening(true);
         let opened =
             self.alone(|| subject::open(shape, begins, incarnation, world.regions(), backing))?;
+        world.set_opening(opened.is_none());
         match opened {
             None => Ok(None),
             Some(Ok(cache)) => {

@@ -350,6 +350,10 @@ pub enum Step {
     Harm(Harm),
     /// Caches forget what they hold of the members.
     Evict,
+    /// A member of a mirrored pool is taken out.
+    FailMember(u32),
+    /// And rebuilt where it was, or on something blank.
+    ReplaceMember { member: u32, is_blank: bool },
 }
 
 impl Step {

@@ -53,7 +53,11 @@ fn recover_once(
     let stores = image.crash_stores(shape, 0);
     let backing = |volume: usize| Backing::from_store(stores[volume].clone());
     let regions = regions(&shadows);
-    let cache = subject::open(shape, Begins::Opened, incarnation, regions, backing);
+    let begins = match image.is_replaced {
+        true => Begins::OpenedWithout,
+        false => Begins::Opened,
+    };
+    let cache = subject::open(shape, begins, incarnation, regions, backing);
     let cache = cache.map_err(|refusal| refusal.text)?;
     if mark::are_whole(image) {
         cache.check_nothing_dirty()?;
@@ -87,6 +91,7 @@ fn recover_once(
         stores,
         marks,
         lost: Vec::new(),
+        is_replaced: image.is_replaced,
     };
     Ok((found, after))
 }
@@ -211,6 +216,7 @@ pub fn image_hash(image: &Image) -> u64 {
         hasher.write(bytes);
         hasher.write_u64(bytes.len() as u64);
     }
+    hasher.write_u8(u8::from(image.is_replaced));
     for (member, pages) in (1..).zip(&image.lost) {
         pages
             .iter()

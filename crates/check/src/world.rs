@@ -3,12 +3,12 @@
 
 use crate::digest::{Digest, Tracing};
 use crate::harm::{Harm, Harming, MediumMap};
-use crate::image::{self, CrashCase, Image};
+use crate::image::{self, CrashCase, Image, Standing};
 use crate::oracle::{Event, Operation, Outcome};
 use crate::scenario::Shape;
 use crate::scheduler::{self, Point};
 use forebay::{Backing, BackingStore, Error, ErrorKind, Result};
-use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
+use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowEvent, ShadowEventKind, WORD_BYTES};
 use forebay_pmem::{PAGE_BYTES, Region};
 use forebay_volatile::{DiskEvent, VolatileDisk};
 use parking_lot::Mutex;
@@ -105,8 +105,10 @@ pub struct World {
     is_made: AtomicBool,
     is_killed: AtomicBool,
     are_mirrored: bool,
-    /// Members whose fences were made to fail.
-    out: Vec<AtomicBool>,
+    standings: Mutex<Vec<Standing>>,
+    is_rebuilding: AtomicBool,
+    is_opening: AtomicBool,
+    rebuilt: Mutex<Vec<usize>>,
     harming: Harming,
 }
 
@@ -163,7 +165,10 @@ impl World {
             is_made: AtomicBool::new(true),
             is_killed: AtomicBool::new(false),
             are_mirrored: shape.mirrored,
-            out: image.media.iter().map(|_| AtomicBool::new(false)).collect(),
+            standings: Mutex::new(vec![Standing::In; image.media.len()]),
+            is_rebuilding: AtomicBool::new(false),
+            is_opening: AtomicBool::new(false),
+            rebuilt: Mutex::default(),
             harming: Harming::default(),
         }
     }
@@ -231,7 +236,53 @@ impl World {
         self.has_failed_fences.store(true, Ordering::Relaxed);
         let member = after as usize % self.shadows.len();
         self.shadows[member].set_fence_failure(FenceFailure::After(after));
-        self.out[member].store(true, Ordering::Relaxed);
+        self.standings.lock()[member] = Standing::Out;
+    }
+
+    /// The same, with members that stand so; those that are not named are in.
+    pub fn with_standings(self, standings: &[Standing]) -> World {
+        for (own, standing) in self.standings.lock().iter_mut().zip(standings) {
+            *own = *standing;
+        }
+        self
+    }
+
+    /// How the members stand.
+    pub fn standings(&self) -> Vec<Standing> {
+        self.standings.lock().clone()
+    }
+
+    /// Notes how a member stands from here on. While fences are to fail, which members they take out is not known.
+    pub fn note_standing(&self, member: usize, standing: Standing) {
+        if standing != Standing::In || !self.has_failed_fences() {
+            self.standings.lock()[member] = standing;
+        }
+    }
+
+    /// Says whether a member is being rebuilt.
+    pub fn set_rebuilding(&self, is_rebuilding: bool) {
+        self.is_rebuilding.store(is_rebuilding, Ordering::Relaxed);
+    }
+
+    /// Says whether a pool is being opened.
+    pub fn set_opening(&self, is_opening: bool) {
+        self.is_opening.store(is_opening, Ordering::Relaxed);
+    }
+
+    /// The region of a member to rebuild, made blank if `is_blank`, the start of it first, as whatever makes a member
+    /// of it does.
+    pub fn region_to_rebuild(&self, member: usize, is_blank: bool) -> Region {
+        let shadow = &self.shadows[member];
+        self.rebuilt.lock().push(member);
+        if is_blank {
+            let zeroes = vec![0; shadow.len() as usize];
+            for bytes in [0..WORD_BYTES, 0..zeroes.len()] {
+                shadow.stream(bytes.start as u64, &zeroes[bytes]);
+                // A fence that is to fail leaves what it may.
+                let _ = shadow.fence();
+            }
+        }
+        Region::on_shadow(Arc::clone(shadow))
     }
 
     /// Whether fences were made to fail.
@@ -393,11 +444,10 @@ impl World {
             is_killed: self.is_killed.load(Ordering::Relaxed),
             is_harmed: self.is_harmed(),
             are_mirrored: self.are_mirrored,
-            out: self
-                .out
-                .iter()
-                .map(|is_out| is_out.load(Ordering::Relaxed))
-                .collect(),
+            is_rebuilding: self.is_rebuilding.load(Ordering::Relaxed),
+            is_opening: self.is_opening.load(Ordering::Relaxed),
+            rebuilt: self.rebuilt.lock().clone(),
+            standings: self.standings(),
         }
     }
 
@@ -468,6 +518,7 @@ impl World {
     pub fn note_end(&self, is_killed: bool) {
         self.shadows.iter().for_each(|shadow| shadow.end_threads());
         self.is_killed.fetch_or(is_killed, Ordering::Relaxed);
+        self.set_rebuilding(false);
         let mut recorder = self.recorder.lock();
         recorder.events.push(Event::Ended);
         // An attach knows what its backing has.

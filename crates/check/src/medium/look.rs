@@ -108,6 +108,7 @@ fn turn_of(
         stores,
         marks,
         lost: shadows.iter().map(|shadow| shadow.lost_pages()).collect(),
+        is_replaced: false,
     }))
 }
 

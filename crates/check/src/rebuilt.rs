@@ -1,0 +1,148 @@
+//! Members of mirrored pools that are taken out and rebuilt while actors go on: on something blank, or where they were.
+//!
+//! What is promised: at each moment the member that counts has everything, and from the return of a rebuilding on
+//! either member has. One that is being rebuilt alone is refused.
+
+use crate::cache::Begins;
+use crate::load;
+use crate::lost;
+use crate::process::Process;
+use crate::scenario::{Script, Shape, Step};
+use crate::scheduler::{Kill, Policy};
+
+/// Scenarios of a round; seeds that follow each other make one.
+pub const ROUND_SCENARIOS: u64 = 12;
+
+/// Chances in 256 that a moment's crash is looked at, and one before a fence.
+pub const CHANCES: u32 = 6;
+pub const FENCE_CHANCES: u32 = 64;
+
+/// Incarnations after the first, at most.
+pub const INCARNATIONS_MAX: usize = 2;
+
+/// A pool that is rebuilt within few steps, mostly. It verifies: threads may still read what is rebuilt over, which a
+/// process that maps the member itself gives back first.
+pub fn shape(rng: &mut fastrand::Rng) -> Shape {
+    if rng.u8(..4) == 0 {
+        return Shape {
+            grows: false,
+            verifies: true,
+            ..Shape::random(rng)
+        };
+    }
+    let volume_blocks = rng.usize(3..=6);
+    Shape {
+        strict: rng.u8(..4) == 0,
+        slots: rng.usize(8..14),
+        lanes: rng.u32(1..=2),
+        lane_bytes: 1024,
+        volume_blocks,
+        first_blocks: volume_blocks,
+        fill_on_read: rng.bool(),
+        shares: rng.bool(),
+        compares: rng.bool(),
+        verifies: true,
+        ..Shape::smallest(false)
+    }
+}
+
+/// One takes a member out and rebuilds it, others work.
+pub fn script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let mut script = match rng.u8(..3) {
+        0 => load::random_script(rng, shape),
+        _ => {
+            let actors = rng.usize(1..=2);
+            let mut one = || (0..rng.usize(3..12)).map(|_| work(rng, shape)).collect();
+            (0..actors).map(|_| one()).collect()
+        }
+    };
+    for steps in &mut script {
+        steps.retain(|step| !needs_both(step));
+    }
+    script.push(members(rng, shape));
+    script
+}
+
+/// What would go wrong with another member at the same time, or needs to be alone.
+fn needs_both(step: &Step) -> bool {
+    matches!(step, Step::FailFence { .. } | Step::Forget { .. })
+}
+
+fn work(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
+    match rng.u8(..16) {
+        0 => Step::WriteBack,
+        1 => Step::Reclaim(rng.usize(1..4)),
+        2 => Step::Checkpoint,
+        3 => Step::Flush(0),
+        4 => Step::Background(rng.u8(..3)),
+        5..=7 => lost::look(rng, shape),
+        _ => lost::change(rng, shape),
+    }
+}
+
+/// Writes something, takes a member out, and has it rebuilt; perhaps the other one then.
+fn members(rng: &mut fastrand::Rng, shape: &Shape) -> Vec<Step> {
+    let mut steps: Vec<Step> = (0..rng.usize(..4)).map(|_| work(rng, shape)).collect();
+    let mut member = rng.u32(..2);
+    for _ in 0..rng.usize(1..=2) {
+        if rng.u8(..8) > 0 {
+            steps.push(Step::FailMember(member));
+        }
+        steps.extend((0..rng.usize(..3)).map(|_| work(rng, shape)));
+        let is_blank = rng.u8(..3) > 0;
+        steps.push(Step::ReplaceMember { member, is_blank });
+        steps.extend((0..rng.usize(..3)).map(|_| work(rng, shape)));
+        member ^= u32::from(rng.u8(..4) > 0);
+    }
+    steps
+}
+
+/// The process that comes after the first one, if any does: it finds a member that was out, or half rebuilt.
+pub fn next_process(rng: &mut fastrand::Rng, shape: &Shape) -> Option<Process> {
+    let script = script(rng, shape);
+    rng.bool().then(|| Process {
+        begins: Begins::Opened,
+        policy: lost::policy(rng, script.len()),
+        script,
+        kill: None,
+        closes: rng.bool(),
+        is_spared: true,
+    })
+}
+
+/// Where the first one is killed.
+pub fn kill(rng: &mut fastrand::Rng) -> Option<Kill> {
+    match rng.u8(..4) {
+        0 => None,
+        1 => Some(Kill::Fence(rng.u64(4..30))),
+        _ => Some(Kill::Step(rng.u64(20..250))),
+    }
+}
+
+/// Which of the actors runs next.
+pub fn policy(rng: &mut fastrand::Rng, actors: usize) -> Policy {
+    match rng.u8(..4) {
+        0 => Policy::windows(rng),
+        1 => Policy::Rechecks {
+            rng: rng.fork(),
+            chances: 96,
+        },
+        _ => Policy::random(rng, actors, 200),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_script_rebuilds_a_member() {
+        for seed in 0..50 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let shape = shape(&mut rng);
+            let script = script(&mut rng, &shape);
+            let rebuilds = |step: &Step| matches!(step, Step::ReplaceMember { .. });
+            assert!(script.iter().flatten().any(rebuilds), "{script:?}");
+        }
+    }
+}
