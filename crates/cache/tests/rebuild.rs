@@ -337,3 +337,34 @@ fn a_file_that_a_crash_left_half_made_is_made_again_without_force() {
         assert_eq!(state_of(&pool, 1), MemberState::In, "{what}");
     }
 }
+
+/// The log of the new member begins in the midst of a lap. That is no hole, though another record was never fenced.
+#[test]
+fn a_member_that_was_rebuilt_is_enough_with_the_next_record() {
+    let mut mirror = Mirror::new();
+    forebay::unstable::set_thread_hint(0);
+    mirror.put(0..4, 1);
+    forebay::unstable::set_thread_hint(1);
+    mirror.put(4..8, 1);
+    mirror.pool.fail_member(1).expect("one is left");
+    mirror.replace(1);
+    let before = durable(&mirror.members[1]);
+    mirror.put(9..10, 1);
+    let with_one = durable(&mirror.members[1]);
+    forebay::unstable::set_thread_hint(0);
+    mirror.put(8..9, 1);
+    let mut image = durable(&mirror.members[1]);
+    let areas = forebay::unstable::medium_areas(&mirror.pool);
+    let (_, lanes) = areas
+        .into_iter()
+        .find(|(area, _)| *area == forebay::unstable::MediumArea::Lanes)
+        .expect("a log");
+    for at in lanes.start as usize..lanes.end as usize {
+        if before[at] != with_one[at] {
+            image[at] = before[at];
+        }
+    }
+    let region = Region::shadow_from(&image);
+    let pool = Pool::open_on(vec![region], runtime().without_missing(true)).expect("open");
+    check(&pool, &mirror.store, 0..9, 1);
+}

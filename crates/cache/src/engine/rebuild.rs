@@ -90,6 +90,8 @@ impl Engine {
                 self.table.index().wait_for_holders();
             }
             self.media().copy_current_lines();
+            let lanes = self.log.lanes();
+            lanes.visit_each(|lane, position| self.media().copy_first_lap(lane, position));
         }
         volumes::equalise(self.media());
         // Orders the lines before the roster that makes them count.

@@ -280,6 +280,16 @@ impl Lanes {
             .fetch_max(next.min(oldest) - 1, Ordering::Release);
     }
 
+    /// Calls `visit` with each lane and the position of its next record, while no other thread holds the lane.
+    pub(crate) fn visit_each(&self, mut visit: impl FnMut(u32, u64)) {
+        for (number, lane) in (0..).zip(&self.lanes) {
+            while lane.busy.load(Ordering::Relaxed) || lane.busy.swap(true, Ordering::Acquire) {
+                crate::sync::spin_hint();
+            }
+            visit(number, lane.published.load(Ordering::Relaxed));
+            lane.busy.store(false, Ordering::Release);
+        }
+    }
     /// The checkpoint that covers everything below `positions` is durable.
     pub(crate) fn advance_tails(&self, positions: &[u64]) {
         for (lane, position) in self.lanes.iter().zip(positions) {

@@ -118,6 +118,19 @@ impl Media {
         }
     }
 
+    /// Copies the records of a lane in its first lap, where one that has none before it would look like the end of a
+    /// hole. The caller keeps every other thread from the lane, whose next record goes to `position`.
+    pub(crate) fn copy_first_lap(&self, lane: u32, position: u64) {
+        let (complete, Some(joined)) = self.copies() else {
+            return;
+        };
+        if position < self.geometry.lane_bytes {
+            let mut records = vec![0; position as usize];
+            complete.read(self.geometry.lane_offset(lane), &mut records);
+            joined.stream(self.geometry.lane_offset(lane), &records);
+        }
+    }
+
     /// Held by a thread that stores lines of the volume table; of a mirror, where a joining member is sent them.
     pub(crate) fn hold_volume_lines(&self) -> Option<MutexGuard<'_, ()>> {
         self.mirror

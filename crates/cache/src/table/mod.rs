@@ -311,7 +311,8 @@ impl Table {
             return self.media.read_packed_elsewhere(slot, entry.crc(), out);
         }
         if !self.media.read_other_half(slot, out) {
-            return false;
+            // The first one may have been of a member that went out since, and is another one now.
+            return self.copy_first(entry, true, out);
         }
         let valid = match entry.is_partial() {
             true => partial_len_of(out),
