@@ -75,6 +75,8 @@ pub(crate) struct Engine {
     content: Content,
     replacement: Switchable,
     checkpoint: Mutex<CheckpointState>,
+    /// Held while a member of a mirror is rebuilt.
+    rebuilding: Mutex<()>,
     free_low_per_mille: u32,
     verify: AtomicBool,
     /// A fence failed, a thread panicked in a commit, or the pool was closed.
@@ -127,6 +129,10 @@ impl Engine {
     /// Whether reads compare blocks with their checks.
     #[inline]
     pub(crate) fn verifies(&self) -> bool {
+        self.verify.load(Ordering::Relaxed) || self.media().must_verify()
+    }
+    /// The same of the policy alone.
+    pub(crate) fn verifies_always(&self) -> bool {
         self.verify.load(Ordering::Relaxed)
     }
     pub(crate) fn set_verify(&self, policy: VerifyPolicy) {

@@ -40,6 +40,17 @@ impl Engine {
         true
     }
 
+    /// Copies a block out that a transaction has staged in a private slot, with this CRC.
+    ///
+    /// # Errors
+    /// No member has it any more.
+    pub(crate) fn read_staged(&self, key: Key, slot: u32, crc: u32, out: &mut [u8]) -> Result<()> {
+        match self.media().read_staged(slot, crc, out) {
+            true => Ok(()),
+            false => Err(self.corrupt(key)),
+        }
+    }
+
     /// A cached block does not match its check. If the backing has the same bytes the copy goes;
     /// otherwise it is the only one, and the reader gets an error, never wrong bytes.
     pub(crate) fn heal(&self, index: u32, bad: RawEntry) -> Result<()> {

@@ -69,6 +69,13 @@ impl Engine {
         region: Region,
         watcher: &mut RebuildWatcher<'_>,
     ) -> Result<()> {
+        // One at a time: what one of them learns of the member would be true of another's.
+        let Ok(_rebuilding) = self.rebuilding.try_lock() else {
+            return Err(ErrorKind::Options(
+                "a member of the pool is being rebuilt; wait until that has ended".into(),
+            )
+            .into());
+        };
         self.check_writable()?;
         self.fatal(self.media().join(number, region))?;
         let rebuilt = self.rebuild_joined(number, watcher);
@@ -97,8 +104,10 @@ impl Engine {
         // Orders the lines before the roster that makes them count.
         self.fence()?;
         self.copy_blocks(number, watcher)?;
+        // Orders the blocks before the roster that makes them count: the checkpoint may find nothing left to do, if another
+        // thread's took the lines.
+        self.fence()?;
         self.table.mark_all_unlogged();
-        // Orders the blocks and the whole table, too.
         self.checkpoint()?;
         match calls_in_early {
             true => Ok(()),
@@ -144,7 +153,7 @@ impl Engine {
             if index % PROGRESS_STEP == 0 {
                 self.go_on(number, progress, watcher)?;
             }
-            match self.copy_block(index, &mut block) {
+            match self.copy_block(index, &mut block)? {
                 Copied::Not => continue,
                 Copied::Block => {}
                 Copied::Gone => {
@@ -156,7 +165,7 @@ impl Engine {
             unfenced_bytes += block_bytes;
             if unfenced_bytes >= FENCE_BYTES {
                 self.evict_gone(&mut gone)?;
-                // Only so that what is not durable yet stays little: the checkpoint orders all of it.
+                // Only so that what is not durable yet stays little: the last fence orders all of it.
                 self.fence()?;
                 unfenced_bytes = 0;
                 self.go_on(number, progress, watcher)?;
@@ -201,36 +210,37 @@ impl Engine {
     }
 
     /// Copies the block of an entry to where it is lacking.
-    fn copy_block(&self, index: u32, block: &mut [u8]) -> Copied {
+    fn copy_block(&self, index: u32, block: &mut [u8]) -> Result<Copied> {
         let sound = || self.media().sound(self.table.entries().load(index));
         // An entry that takes another's place later is where it must be by itself.
         let Some(found) = sound().filter(|entry| !self.is_where_it_must_be(*entry)) else {
-            return Copied::Not;
+            return Ok(Copied::Not);
         };
         let stripe = self.table.bucket(found.key()).stripe;
         self.table.index().lock(stripe);
         let copied = match sound() {
             Some(entry) if entry.key() == found.key() => self.copy_locked(entry, block),
-            _ => Copied::Not,
+            _ => Ok(Copied::Not),
         };
         self.table.index().unlock(stripe);
         copied
     }
 
     /// The same under its key's lock, with which nothing of it changes: what has other holders never does (I10).
-    fn copy_locked(&self, entry: Entry, block: &mut [u8]) -> Copied {
+    fn copy_locked(&self, entry: Entry, block: &mut [u8]) -> Result<Copied> {
         let is_dirty = !entry.is_clean();
         let Some(slot_ref) = SlotRef::of(entry) else {
-            return Copied::Not;
+            return Ok(Copied::Not);
         };
         // A dirty block that is lost stays so, on this member as on the other: its check tells.
         if !is_dirty && self.table.copy_out(entry, true, block) == CopiedFrom::Nowhere {
-            return Copied::Gone;
+            return Ok(Copied::Gone);
         }
         let copy = |slot| self.media().copy_half(slot, is_dirty);
         match self.table.slots_under(slot_ref).all(copy) {
-            true => Copied::Block,
-            false => Copied::Gone,
+            true => Ok(Copied::Block),
+            false if is_dirty => Err(self.corrupt(entry.key())),
+            false => Ok(Copied::Gone),
         }
     }
 

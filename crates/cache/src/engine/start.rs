@@ -66,6 +66,7 @@ impl Engine {
                 sequence: incarnation.sequence,
                 count: 0,
             }),
+            rebuilding: Mutex::new(()),
             free_low_per_mille: options.free_low_per_mille,
             verify: AtomicBool::new(options.verify == VerifyPolicy::Always),
             poisoned: AtomicBool::new(false),

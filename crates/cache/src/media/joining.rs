@@ -52,6 +52,21 @@ impl Media {
             .take_out_number(&self.geometry, self.opened(), number)
     }
 
+    /// Whether a slot may be read where its block is not: where a member left or joined, what no half of counts is.
+    #[inline]
+    pub(crate) fn must_verify(&self) -> bool {
+        let mirror = self.mirror.as_ref();
+        mirror.is_some_and(|mirror| mirror.has_changed())
+    }
+
+    /// Whether a member of this pool has writes that the pool lacks: it was served without those that are in.
+    pub(crate) fn was_served_without_us(&self, region: &Region, number: u32) -> bool {
+        let Some(mirror) = &self.mirror else {
+            return false;
+        };
+        mirror.was_served_without_us(region, &self.geometry, number)
+    }
+
     /// Whether the member of this number is not stored to.
     ///
     /// # Errors
@@ -156,27 +171,46 @@ impl Media {
     /// fence. False if none is there. The caller has the slot to itself, or a lock of a key that holds it, and has
     /// seen that the half is right.
     pub(crate) fn copy_half(&self, slot: u32, is_dirty: bool) -> bool {
-        let region = match self.lacking(slot, is_dirty) {
-            Lacking::Nothing => return true,
-            Lacking::Everything => return false,
-            Lacking::Half(region) => region,
+        let Lacking::Half { from, to, note } = self.lacking(slot, is_dirty) else {
+            return matches!(self.lacking(slot, is_dirty), Lacking::Nothing);
         };
-        let (halves, offset) = self.slot_halves(slot);
+        let (_, offset) = self.geometry.slot_place(slot);
         let mut block = vec![0; self.block_bytes()];
-        halves.one.read(offset, &mut block);
-        region.stream(offset, &block);
-        self.found_copied(slot);
+        from.read(offset, &mut block);
+        to.stream(offset, &block);
+        // Orders the copy before what the next holder of the lock changes in it.
+        to.order_streams();
+        if let Some(mirror) = &self.mirror {
+            mirror.note_halves(slot, note);
+        }
         true
     }
 
-    /// Completes a private slot that was filled before a member joined, whose block has this CRC32C. False if its only
-    /// half has gone bad.
+    /// Copies a block out that was streamed into a private slot, of which this is the CRC32C, from whichever member has
+    /// it, also from one that is out. False if none has.
+    pub(crate) fn read_staged(&self, slot: u32, crc: u32, out: &mut [u8]) -> bool {
+        if self.read_slot_crc(slot, out) == crc && !self.slot_lost(slot) {
+            return true;
+        }
+        self.is_mirrored() && self.read_staged_anywhere(slot, crc, out)
+    }
+
+    #[cold]
+    fn read_staged_anywhere(&self, slot: u32, crc: u32, out: &mut [u8]) -> bool {
+        let (_, offset) = self.geometry.slot_place(slot);
+        self.members().any(|region| {
+            region.read_crc32c(offset, out) == crc && !region.has_media_error(offset, out.len())
+        })
+    }
+
+    /// Completes a private slot that was filled before a member joined, whose block has this CRC32C. False if no member
+    /// has it any more.
     #[cold]
     pub(crate) fn complete_staged(&self, slot: u32, crc: u32) -> bool {
         if self.is_protected(slot) || mutated(Mutant::EpochNotRechecked) {
             return true;
         }
         let mut block = vec![0; self.block_bytes()];
-        self.read_slot_crc(slot, &mut block) == crc && self.copy_half(slot, true)
+        self.read_staged(slot, crc, &mut block) && self.stream_slot(slot, &block) == crc
     }
 }

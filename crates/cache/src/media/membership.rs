@@ -21,7 +21,7 @@ pub(super) struct Candidate {
 pub(super) struct Membership {
     pub(super) members: Vec<Candidate>,
     pub(super) roster: Roster,
-    /// The roster is newer than any that was found: it must be durable before anything is changed.
+    /// The roster is newer than that of a member: it must be durable there before anything is changed.
     pub(super) is_changed: bool,
 }
 
@@ -46,6 +46,7 @@ pub(super) fn choose(
         .iter()
         .map(|member| Roster::read(&member.region, geometry, pool_uuid))
         .collect();
+    let numbers: Vec<u32> = given.iter().map(|member| member.number).collect();
     let newest = own.iter().flatten().max_by_key(|roster| roster.epoch);
     let Some(newest) = newest.cloned() else {
         return Err(refused(
@@ -86,8 +87,14 @@ pub(super) fn choose(
             "name the member that was in use last",
         ));
     }
+    let own_of = |member: &Candidate| {
+        let number = numbers.iter().position(|number| *number == member.number)?;
+        own[number].as_ref()
+    };
+    // A crash may have kept it from one of them, which must be enough alone from here on.
+    let is_lagging = members.iter().any(|member| own_of(member) != Some(&roster));
     Ok(Membership {
-        is_changed: roster != newest,
+        is_changed: is_lagging,
         members,
         roster,
     })
@@ -104,8 +111,7 @@ fn check_one_history(given: &[Candidate], own: &[Option<Roster>], newest: &Roste
             continue;
         };
         let is_same_epoch = roster.epoch == newest.epoch;
-        let went_without = |(number, identity)| roster.has_out(number, identity);
-        if is_same_epoch || newest.all_in().any(went_without) {
+        if is_same_epoch || roster.is_of_another_history(newest, member.number, member.identity) {
             let other = given
                 .iter()
                 .find(|other| newest.has_in(other.number, other.identity));

@@ -185,6 +185,25 @@ impl Mirror {
         self.added.iter().filter_map(OnceLock::get)
     }
 
+    /// Whether a member of this pool has writes that the pool lacks.
+    pub(super) fn was_served_without_us(
+        &self,
+        region: &Region,
+        geometry: &Geometry,
+        number: u32,
+    ) -> bool {
+        let roster = forebay_pmem::lock_or_yield(&self.roster);
+        let Some(own) = Roster::read(region, geometry, &self.pool_uuid) else {
+            return false;
+        };
+        own.identity(number)
+            .is_some_and(|identity| own.is_of_another_history(&roster, number, identity))
+    }
+    /// Whether members left or joined since the pool was opened.
+    #[cold]
+    pub(super) fn has_changed(&self) -> bool {
+        self.served().has_changed()
+    }
     /// The place of the member of this number.
     #[inline]
     pub(super) fn place_of(&self, number: u32) -> Place {
@@ -201,6 +220,10 @@ impl Mirror {
     #[inline]
     fn set_note(&self, slot: u32, note: u8) {
         self.notes[slot as usize].store(note, Ordering::Relaxed);
+    }
+    /// Says that the halves of a slot hold its block that were found lacking.
+    pub(super) fn note_halves(&self, slot: u32, note: u8) {
+        self.set_note(slot, note);
     }
     /// Both halves hold the block of a slot.
     pub(super) fn note_both(&self, slot: u32) {
@@ -258,12 +281,21 @@ impl Mirror {
         is_dirty: bool,
     ) -> Lacking<'m> {
         let halves = view.served.halves(self.note(slot));
+        let holds = |place: Place| view.live(place).filter(|_| halves & place.bit() != 0);
+        let Some(from) = holds(first).or(holds(first.other())) else {
+            return Lacking::Everything;
+        };
         let lacks = |place: Place| view.live(place).filter(|_| halves & place.bit() == 0);
         let second = lacks(first.other()).filter(|_| is_dirty);
-        match (halves, lacks(first).or(second)) {
-            (_, None) => Lacking::Nothing,
-            (0, Some(_)) => Lacking::Everything,
-            (_, Some(region)) => Lacking::Half(region),
+        match lacks(first).or(second) {
+            None => Lacking::Nothing,
+            // Of two halves one is there, so that this is the other one. What leaves or joins meanwhile does so in
+            // another generation than the note's.
+            Some(to) => Lacking::Half {
+                from,
+                to,
+                note: view.served.note(view.served.live()),
+            },
         }
     }
 
@@ -283,10 +315,10 @@ impl Mirror {
             (Some(main), Some(mate)) => match main.fence_pair(mate) {
                 (Ok(()), Ok(())) => Ok(()),
                 (Ok(()), Err(failed)) => {
-                    self.take_out(geometry, opened, Place::Mate, failed.into())
+                    self.take_out(geometry, opened, view, Place::Mate, failed.into())
                 }
                 (Err(failed), Ok(())) => {
-                    self.take_out(geometry, opened, Place::Main, failed.into())
+                    self.take_out(geometry, opened, view, Place::Main, failed.into())
                 }
                 (Err(failed), Err(_)) => Err(failed.into()),
             },
@@ -324,11 +356,13 @@ impl Mirror {
         let last = ErrorKind::Options(format!(
             "member {number} of the pool is the only one that is in; it cannot be taken out"
         ));
-        self.take_out(geometry, opened, self.place_of(number), last.into())
+        let seen = self.view(opened);
+        self.take_out(geometry, opened, seen, self.place_of(number), last.into())
     }
 
-    /// Takes a member out, which `failed`. When it returns, the roster of the member that is left says so, durably,
-    /// and nothing is stored to the other one any more.
+    /// Takes a member out, which `failed` when the members were those `seen`. When it returns, the roster of the member
+    /// that is left says so, durably, and nothing is stored to the other one any more. If it has left already, one
+    /// that stands in its place stays: what was in flight when that one joined has ended before it was called in.
     ///
     /// # Errors
     /// The member that was to be left is out already, or not complete, or fails, too.
@@ -337,12 +371,14 @@ impl Mirror {
         &self,
         geometry: &Geometry,
         opened: Opened<'_>,
+        seen: View<'_>,
         gone: Place,
         failed: Error,
     ) -> Result<()> {
         let mut roster = forebay_pmem::lock_or_yield(&self.roster);
         let view = self.view(opened);
-        if !view.served.is_live(gone) {
+        let is_another = view.served.since(gone) != seen.served.since(gone);
+        if !view.served.is_live(gone) || is_another {
             return Ok(());
         }
         let left = gone.other();
@@ -458,7 +494,8 @@ impl Mirror {
         drop(roster);
         fenced.or_else(|failed| {
             let refused = unusable(region, &failed);
-            self.take_out(geometry, opened, place, failed.into())?;
+            let seen = self.view(opened);
+            self.take_out(geometry, opened, seen, place, failed.into())?;
             Err(refused)
         })
     }
@@ -482,8 +519,12 @@ pub(super) fn unusable(region: &Region, error: &PmemError) -> Error {
 /// What of a slot's block is not where it must be.
 pub(super) enum Lacking<'m> {
     Nothing,
-    /// The half on this member; the other one is there.
-    Half(&'m Region),
+    /// One half, which is to have what the other one has, and then the slot this note.
+    Half {
+        from: &'m Region,
+        to: &'m Region,
+        note: u8,
+    },
     /// No member that counts has any of it.
     Everything,
 }

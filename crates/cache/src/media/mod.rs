@@ -303,6 +303,10 @@ impl Media {
     fn is_copied(&self, mirror: &Mirror, slot: u32) -> bool {
         mirror.is_protected(slot) || mutated(Mutant::SharedWithUnprotected)
     }
+    /// Whether a member of a mirror is not there.
+    pub(crate) fn lacks_member(&self) -> bool {
+        self.mirror.is_some() && self.others.is_empty()
+    }
     /// Whether the first half of the slot is on a member that is not there: only that one need have a block that the
     /// backing has, too.
     pub(crate) fn is_on_missing(&self, slot: Option<u32>) -> bool {

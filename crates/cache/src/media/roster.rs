@@ -87,6 +87,20 @@ impl Roster {
         listed.is_some_and(|listed| listed.state == Standing::Out && listed.identity == identity)
     }
 
+    /// Whether the history that ends in `newest` went on without the member that has this roster, and that one without
+    /// the others: it calls one of them out, or is in with none of them.
+    pub(crate) fn is_of_another_history(
+        &self,
+        newest: &Roster,
+        number: u32,
+        identity: u64,
+    ) -> bool {
+        let calls_out = |(number, identity)| self.has_out(number, identity);
+        let is_shared = |(number, identity)| self.has_in(number, identity);
+        let is_alone = self.has_in(number, identity) && !newest.all_in().any(is_shared);
+        is_alone || newest.all_in().any(calls_out)
+    }
+
     /// The numbers of the members that are in, with their identities.
     pub(crate) fn all_in(&self) -> impl Iterator<Item = (u32, u64)> {
         let numbered = (0..).zip(&self.members);

@@ -74,8 +74,13 @@ impl Served {
     fn generation(self) -> u8 {
         (self.0 >> GENERATION_SHIFT) as u8
     }
+    /// Whether members left or joined.
+    pub(super) fn has_changed(self) -> bool {
+        self.generation() != 0
+    }
+    /// The generation in which the member there joined.
     #[inline]
-    fn since(self, place: Place) -> u8 {
+    pub(super) fn since(self, place: Place) -> u8 {
         (self.0 >> (SINCE_SHIFT + 8 * place as u32)) as u8
     }
     /// Which region stands there: 0 for the one of the opening, else one that was added, counted from 1.

@@ -216,7 +216,7 @@ fn base_entry(
     };
     let found = match raw.validate(media.geometry.slots()) {
         Ok(None) => return Ok(None),
-        Ok(Some(entry)) if entry.is_clean() && media.is_on_missing(entry.slot()) => {
+        Ok(Some(entry)) if entry.is_clean() && rests_on_missing(media, entry) => {
             stores.push((index, Entry::FREE));
             return Ok(None);
         }
@@ -233,6 +233,15 @@ fn base_entry(
     notes.damage(format!("entry {index} of the table {found}"))?;
     stores.push((index, Entry::FREE));
     Ok(None)
+}
+
+/// Whether a clean block, or what it rests on, has no half but on a member that is not there.
+fn rests_on_missing(media: &Media, entry: Entry) -> bool {
+    let base = |slot| media.packing(slot).and_then(|packing| packing.base);
+    media.is_on_missing(entry.slot())
+        || entry.is_packed()
+            && media.lacks_member()
+            && media.is_on_missing(entry.slot().and_then(base))
 }
 
 /// The entry, unless its volume is unknown: then nothing could ever be done with its block.

@@ -480,6 +480,13 @@ impl Region {
         self.after_fence()
     }
 
+    /// Orders what this thread has streamed here before whatever it, or a thread that it hands a lock to, stores next.
+    /// Makes nothing durable.
+    #[inline]
+    pub fn order_streams(&self) {
+        arch::fence();
+    }
+
     #[inline(always)]
     pub(super) fn note_fence(&self) {
         self.counters.add(Event::Fences, 1);

@@ -136,13 +136,9 @@ impl Pool {
     /// Whether what is at `path` was that member of this pool, or was to be.
     fn was_member(&self, path: &Path, number: u32) -> Result<bool> {
         let region = Region::open(path, &self.pipeline().options().region)?;
-        let geometry = &self.pipeline().media().geometry;
-        Ok(superblock::is_member(
-            &region,
-            &self.pool_uuid,
-            number,
-            geometry,
-        ))
+        let media = self.pipeline().media();
+        let is_member = superblock::is_member(&region, &self.pool_uuid, number, &media.geometry);
+        Ok(is_member && !media.was_served_without_us(&region, number))
     }
 }
 

@@ -11,7 +11,7 @@ impl Pool {
 
     /// When reads compare data with checks.
     pub fn verify(&self) -> VerifyPolicy {
-        match self.pipeline.engine().verifies() {
+        match self.pipeline.engine().verifies_always() {
             true => VerifyPolicy::Always,
             false => VerifyPolicy::Never,
         }

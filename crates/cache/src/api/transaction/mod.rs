@@ -202,7 +202,7 @@ impl<'v> Transaction<'v> {
                         bytes,
                         truncate: false,
                     },
-                );
+                )?;
             }
             (at, rest) = (at + len as u64, tail);
         }
@@ -238,8 +238,7 @@ impl<'v> Transaction<'v> {
                 bytes,
                 truncate: true,
             },
-        );
-        Ok(())
+        )
     }
 
     /// Makes blocks read as zeroes and frees their room.
@@ -258,7 +257,7 @@ impl<'v> Transaction<'v> {
             .check_blocks(blocks.start, asked_bytes as usize)?;
         for block in blocks {
             let number = self.operation(block)?;
-            self.unstage(number);
+            self.unstage(number)?;
             let work = &mut *self.work;
             let operation = &mut work.operations[number];
             work.spare.keep_edits(&mut operation.edits);
@@ -299,7 +298,7 @@ impl<'v> Transaction<'v> {
                 Outcome::Done(_) => break,
                 Outcome::Stale => crate::sync::spin_hint(),
                 Outcome::NoEntry => {
-                    self.hold_nothing();
+                    self.hold_nothing()?;
                     self.pipeline().make_space(Need::Entry)?;
                 }
             }
@@ -357,7 +356,7 @@ impl<'v> Transaction<'v> {
         } else {
             self.give_up_changes();
             let wanted = self.work.operations.len() as u64;
-            self.hold_nothing();
+            self.hold_nothing()?;
             pipeline
                 .make_space(Need::Slots(wanted))
                 .map(|()| Outcome::Stale)
@@ -377,40 +376,47 @@ impl<'v> Transaction<'v> {
     }
 
     /// Before a wait: a waiting thread holds nothing that another one could wait for.
-    fn hold_nothing(&mut self) {
+    fn hold_nothing(&mut self) -> Result<()> {
         self.work.clear_changes();
         self.forget_rebuilt();
         for number in 0..self.work.operations.len() {
-            self.unstage(number);
+            self.unstage(number)?;
         }
         self.slot_cache = None;
+        Ok(())
     }
 
     /// Takes a staged block back into memory and frees its slot.
-    fn unstage(&mut self, number: usize) {
+    ///
+    /// # Errors
+    /// The medium has changed it: then it stays where it is.
+    fn unstage(&mut self, number: usize) -> Result<()> {
         let pipeline = self.pipeline();
-        let Base::Staged { slot, .. } = self.work.operations[number].base() else {
-            return;
+        let Base::Staged { slot, crc } = self.work.operations[number].base() else {
+            return Ok(());
         };
+        let key = self.work.operations[number].block.key;
         let at = self.work.data.len();
-        self.work
-            .data
-            .resize(at + pipeline.engine().block_bytes(), 0);
-        pipeline
-            .media()
-            .read_slot(slot, 0, &mut self.work.data[at..]);
+        let end = at + pipeline.engine().block_bytes();
+        self.work.data.resize(end, 0);
+        let out = &mut self.work.data[at..];
+        pipeline.engine().read_staged(key, slot, crc, out)?;
         self.work.operations[number].set_base(Base::Buffered { at });
         let slot_cache = self.slot_cache.as_ref().expect("it gave the slot");
         slot_cache.give_streamed(slot);
+        Ok(())
     }
 
-    fn edit(&mut self, number: usize, edit: Edit) {
-        self.unstage(number);
+    fn edit(&mut self, number: usize, edit: Edit) -> Result<()> {
+        self.unstage(number)?;
         let block_bytes = self.pipeline().engine().block_bytes();
         let work = &mut *self.work;
         let operation = &mut work.operations[number];
         match operation.base() {
-            Base::Current => return work.operations.add_edit(number, edit),
+            Base::Current => {
+                work.operations.add_edit(number, edit);
+                return Ok(());
+            }
             Base::Zero => {
                 let at = work.data.len();
                 work.data.resize(at + block_bytes, 0);
@@ -425,6 +431,7 @@ impl<'v> Transaction<'v> {
         apply_edits(&edits, &mut work.data[at..at + block_bytes]);
         let [edit] = edits;
         work.spare.keep_bytes(edit.bytes);
+        Ok(())
     }
 
     /// The operation of a block, made if it is new.

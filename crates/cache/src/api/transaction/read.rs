@@ -46,7 +46,10 @@ impl Transaction<'_> {
                 self.volume.read(operation.block.key.block(), out)?;
                 apply_edits(&operation.edits, out);
             }
-            Base::Staged { slot, .. } => self.pipeline().media().read_slot(slot, 0, out),
+            Base::Staged { slot, crc } => {
+                let key = operation.block.key;
+                self.pipeline().engine().read_staged(key, slot, crc, out)?;
+            }
             Base::Buffered { at } => out.copy_from_slice(&self.work.data[at..at + out.len()]),
             Base::Zero => out.fill(0),
         }
