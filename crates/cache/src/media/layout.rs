@@ -31,6 +31,8 @@ pub(crate) const VOLUME_BYTES: usize = 512;
 pub(crate) const ROSTER_BYTES: usize = 256;
 /// Members that a roster has room for.
 pub(crate) const ROSTER_MEMBERS_MAX: usize = 16;
+/// Rosters that the next ones remember.
+pub(crate) const ROSTER_ANCESTORS: usize = 16;
 /// The longest backing path that a volume's description holds.
 pub(crate) const VOLUME_PATH_BYTES: usize = 440;
 
@@ -188,7 +190,9 @@ media_struct!(
         states: [u8; ROSTER_MEMBERS_MAX],
         /// The first eight bytes of each member's uuid.
         identities: [u8; 8 * ROSTER_MEMBERS_MAX],
-        reserved: [u8; 76],
+        /// The digests of the rosters before it, the latest first.
+        ancestors: [u8; 4 * ROSTER_ANCESTORS],
+        reserved: [u8; 12],
         crc: u32,
     }
 );

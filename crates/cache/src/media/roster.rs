@@ -7,7 +7,7 @@
 use forebay_pmem::Region;
 
 use crate::media::geometry::Geometry;
-use crate::media::layout::{ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine};
+use crate::media::layout::{ROSTER_ANCESTORS, ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine};
 use crate::mutants::{Mutant, mutated};
 
 /// Epochs beyond it are nonsense: no counter of ours overflows.
@@ -18,6 +18,8 @@ const EPOCH_MAX: u64 = 1 << 62;
 pub(crate) struct Roster {
     pub(crate) epoch: u64,
     members: Vec<Listed>,
+    /// The digests of those before it, the latest first; 0 where there was none.
+    ancestors: [u32; ROSTER_ANCESTORS],
 }
 
 /// A member in it.
@@ -72,6 +74,7 @@ impl Roster {
         Roster {
             epoch: 1,
             members: identities.into_iter().map(listed).collect(),
+            ancestors: [0; ROSTER_ANCESTORS],
         }
     }
 
@@ -87,18 +90,34 @@ impl Roster {
         listed.is_some_and(|listed| listed.state == Standing::Out && listed.identity == identity)
     }
 
-    /// Whether the history that ends in `newest` went on without the member that has this roster, and that one without
-    /// the others: it calls one of them out, or is in with none of them.
+    /// Whether the member that has this roster may have writes that the history that ends in `newest` lacks: it was
+    /// in, and no roster of that history follows from its own. Of a roster too old to be remembered there, its
+    /// members tell: it calls one of the others out, or is in with none of them.
     pub(crate) fn is_of_another_history(
         &self,
         newest: &Roster,
         number: u32,
         identity: u64,
     ) -> bool {
+        if self == newest || !self.has_in(number, identity) {
+            return false;
+        }
+        let Some(age) = newest.epoch.checked_sub(self.epoch + 1) else {
+            return true;
+        };
+        if let Some(ancestor) = newest.ancestors.get(age as usize) {
+            return *ancestor != self.digest();
+        }
         let calls_out = |(number, identity)| self.has_out(number, identity);
         let is_shared = |(number, identity)| self.has_in(number, identity);
-        let is_alone = self.has_in(number, identity) && !newest.all_in().any(is_shared);
-        is_alone || newest.all_in().any(calls_out)
+        !newest.all_in().any(is_shared) || newest.all_in().any(calls_out)
+    }
+
+    /// Tells it from every other roster of its epoch.
+    fn digest(&self) -> u32 {
+        let (_, line) = self.line([0; 16]);
+        let (_, crc) = line.split_last_chunk().expect("a line ends in its sum");
+        u32::from_le_bytes(*crc)
     }
 
     /// The numbers of the members that are in, with their identities.
@@ -132,6 +151,8 @@ impl Roster {
     fn with(&self, number: u32, change: impl FnOnce(&mut Listed)) -> Roster {
         let mut next = self.clone();
         next.epoch += 1;
+        next.ancestors.rotate_right(1);
+        next.ancestors[0] = self.digest();
         change(&mut next.members[number as usize]);
         next
     }
@@ -165,9 +186,15 @@ impl Roster {
                 state: Standing::of(*state)?,
             })
         });
+        let (digests, _) = line.ancestors.as_chunks::<4>();
+        let mut ancestors = [0; ROSTER_ANCESTORS];
+        for (ancestor, digest) in ancestors.iter_mut().zip(digests) {
+            *ancestor = u32::from_le_bytes(*digest);
+        }
         Some(Roster {
             epoch: line.epoch,
             members: members.collect::<Option<_>>()?,
+            ancestors,
         })
     }
 
@@ -180,9 +207,14 @@ impl Roster {
             reserved0: 0,
             states: [0; ROSTER_MEMBERS_MAX],
             identities: [0; 8 * ROSTER_MEMBERS_MAX],
-            reserved: [0; 76],
+            ancestors: [0; 4 * ROSTER_ANCESTORS],
+            reserved: [0; 12],
             crc: 0,
         };
+        let (digests, _) = line.ancestors.as_chunks_mut::<4>();
+        for (digest, ancestor) in digests.iter_mut().zip(&self.ancestors) {
+            *digest = ancestor.to_le_bytes();
+        }
         let (identities, _) = line.identities.as_chunks_mut::<8>();
         let places = line.states.iter_mut().zip(identities);
         for ((state, identity), listed) in places.zip(&self.members) {
@@ -204,5 +236,68 @@ impl Roster {
         let offset = geometry.roster_line(which);
         region.store(offset, &line);
         region.flush(offset, ROSTER_BYTES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: u64 = 0xa;
+    const B: u64 = 0xb;
+    const C: u64 = 0xc;
+    const D: u64 = 0xd;
+
+    fn replaced(roster: &Roster, number: u32, identity: u64) -> Roster {
+        let joined = roster.without(number).with_rebuilding(number, identity);
+        joined.with_in(number)
+    }
+
+    #[test]
+    fn an_old_copy_of_a_member_has_nothing_even_if_all_were_replaced_since() {
+        let first = Roster::of_new([A, B]);
+        let newest = replaced(&replaced(&first, 1, D), 0, C);
+        assert!(!first.is_of_another_history(&newest, 0, A));
+        assert!(!first.is_of_another_history(&newest, 1, B));
+        let between = replaced(&first, 1, D).without(0);
+        assert!(!first.is_of_another_history(&between, 0, A));
+    }
+
+    #[test]
+    fn two_that_went_on_without_each_other_are_told_apart_whatever_joined_them_since() {
+        let first = Roster::of_new([A, B]);
+        let (one, other) = (first.without(1), first.without(0));
+        assert!(one.is_of_another_history(&other, 0, A));
+        let (one, other) = (replaced(&first, 1, D), replaced(&first, 0, C));
+        assert!(one.is_of_another_history(&other, 0, A));
+        assert!(one.is_of_another_history(&other.without(0), 0, A));
+        let later = replaced(&other, 0, A ^ 1);
+        assert!(one.is_of_another_history(&later, 0, A), "one is older");
+        assert!(later.is_of_another_history(&one, 1, B), "or newer");
+    }
+
+    #[test]
+    fn what_is_too_old_to_be_remembered_is_told_by_its_members() {
+        let (first, mut newest) = (Roster::of_new([A, B]), Roster::of_new([A, B]));
+        let mut with = C;
+        while newest.epoch - first.epoch <= ROSTER_ANCESTORS as u64 + 1 {
+            newest = replaced(&newest, 1, with);
+            with += 1;
+        }
+        assert!(!first.is_of_another_history(&newest, 0, A));
+        assert!(
+            first
+                .without(1)
+                .with_rebuilding(1, D)
+                .is_of_another_history(&replaced(&newest, 0, 0x1000), 0, A)
+        );
+    }
+
+    #[test]
+    fn a_line_keeps_all_of_it() {
+        let roster = replaced(&Roster::of_new([A, B]), 1, D).without(0);
+        let (_, line) = roster.line([7; 16]);
+        let line = RosterLine::decode(&line).expect("its sum is right");
+        assert_eq!(Roster::decode(&line), Some(roster));
     }
 }

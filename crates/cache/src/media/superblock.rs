@@ -197,10 +197,6 @@ pub(crate) fn make_member(
     region.fence()
 }
 
-fn is_of_mirror(region: &Region) -> bool {
-    read_superblock(region).is_ok_and(|superblock| superblock.flags & FLAG_MIRROR != 0)
-}
-
 /// Whether a crash met the making of a member.
 fn is_unmade(region: &Region) -> bool {
     region.len() >= SUPERBLOCK_BYTES as u64
@@ -253,19 +249,22 @@ pub(crate) fn lost_rather<'a>(
 
 /// Puts members together, in whatever order they come. A mirrored pool may lack some, `without_missing` those
 /// that have all, too.
-pub(crate) fn assemble(mut regions: Vec<Region>, without_missing: bool) -> Result<Assembly> {
-    // What was about to join a mirror has nothing.
-    if regions.iter().any(is_of_mirror) {
-        regions.retain(|region| !is_unmade(region));
+pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<Assembly> {
+    let (mut members, mut others) = (Vec::new(), Vec::new());
+    for region in regions {
+        match read_superblock(&region) {
+            Ok(superblock) => members.push(Member { region, superblock }),
+            Err(error) => others.push((lost_rather([&region], error), region)),
+        }
     }
-    let mut members: Vec<Member> = regions
-        .into_iter()
-        .map(|region| {
-            let found = read_superblock(&region);
-            let superblock = found.map_err(|error| lost_rather([&region], error))?;
-            Ok(Member { region, superblock })
-        })
-        .collect::<Result<_>>()?;
+    // What was about to join a mirror has nothing.
+    let is_of_mirror = |member: &Member| member.superblock.flags & FLAG_MIRROR != 0;
+    if members.iter().any(is_of_mirror) {
+        others.retain(|(_, region)| !is_unmade(region));
+    }
+    if let Some((error, _)) = others.into_iter().next() {
+        return Err(error);
+    }
     members.sort_by_key(|member| member.superblock.member);
     let Some(first) = members.first() else {
         return Err(
