@@ -38,7 +38,7 @@ pub(crate) enum Repair {
 impl Engine {
     /// Copies a part of a whole block out, for a change in place. Where the halves of a mirror differ there, from the one
     /// that is right; false if neither is. The caller holds the key's lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_settled(
         &self,
         entry: Entry,
