@@ -98,6 +98,7 @@ impl Operations {
     }
 
     /// Adds bytes over part of an operation's block.
+    #[inline]
     pub(crate) fn add_edit(&mut self, number: usize, edit: Edit) {
         self.has_edits = true;
         self[number].edits.push(edit);

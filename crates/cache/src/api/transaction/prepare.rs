@@ -114,6 +114,7 @@ impl Transaction<'_> {
 }
 
 /// The edits as a change of the cached block in place, if that is possible and pays.
+#[inline]
 fn in_place(pipeline: &Pipeline, operation: &Operation, spare: &mut Spare) -> Option<Action> {
     let (_, found) = pipeline
         .table()
