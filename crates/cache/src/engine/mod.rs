@@ -191,8 +191,7 @@ impl Engine {
 
     /// Checkpoints since the engine was started.
     pub(crate) fn checkpoints(&self) -> u64 {
-        let state = self.checkpoint.lock();
-        state.unwrap_or_else(PoisonError::into_inner).count
+        forebay_pmem::lock_or_yield(&self.checkpoint).count
     }
 
     /// Refuses what callers that still hold a volume ask from now on. When this returns no block is being
