@@ -49,8 +49,8 @@ pub struct Outcome {
     pub distinct: u64,
     /// Of these, images with a killed process in their history.
     pub killed: u64,
-    /// Images of mirrors with a member dead, with an old copy of one, and of the rebuilding of one.
-    pub mirrored: [u64; 3],
+    /// Images of mirrors with a member dead, with an old copy of one, of the rebuilding of one, and of a scrub.
+    pub mirrored: [u64; 4],
     /// Images recovered.
     pub recovered: u64,
     /// Scenarios run.
@@ -70,7 +70,7 @@ struct Campaign<'a> {
     seen: Vec<Mutex<HashSet<u64>>>,
     distinct: AtomicU64,
     killed: AtomicU64,
-    mirrored: [AtomicU64; 3],
+    mirrored: [AtomicU64; 4],
     recovered: AtomicU64,
     scenarios: AtomicU64,
     next_seed: AtomicU64,
@@ -244,7 +244,12 @@ impl Tally for &Campaign<'_> {
             self.distinct.fetch_add(1, Ordering::Relaxed);
             self.killed
                 .fetch_add(u64::from(traits.is_killed), Ordering::Relaxed);
-            let of_members = [traits.is_dead, traits.is_stale, traits.is_rebuilding];
+            let of_members = [
+                traits.is_dead,
+                traits.is_stale,
+                traits.is_rebuilding,
+                traits.is_scrubbing,
+            ];
             for (count, is_one) in self.mirrored.iter().zip(of_members) {
                 count.fetch_add(u64::from(is_one), Ordering::Relaxed);
             }
@@ -310,14 +315,15 @@ pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
         row("crash_violations", violations, "violations"),
     ];
     if limits.subject == Subject::PoolMirrored {
-        let [dead, stale, rebuild] = outcome.mirrored;
+        let [dead, stale, rebuild, scrub] = outcome.mirrored;
         println!(
-            "{dead} with a member dead, {stale} with an old copy of one, {rebuild} of a rebuilding"
+            "{dead} with a member dead, {stale} with an old copy of one, {rebuild} of a rebuilding, {scrub} of a scrub"
         );
         rows.extend([
             Row::new("images_dead", dead as f64, "images"),
             Row::new("images_stale", stale as f64, "images"),
             Row::new("images_rebuild", rebuild as f64, "images"),
+            Row::new("images_scrub", scrub as f64, "images"),
         ]);
     }
     merge(report, &rows)?;

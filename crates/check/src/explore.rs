@@ -53,6 +53,8 @@ pub struct Traits {
     pub is_stale: bool,
     /// One was being rebuilt.
     pub is_rebuilding: bool,
+    /// The pool was being scrubbed.
+    pub is_scrubbing: bool,
 }
 
 /// One scenario under way.
@@ -285,6 +287,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
                 traits: Traits {
                     is_killed: is_killed || case.is_killed,
                     is_rebuilding: case.is_rebuilding,
+                    is_scrubbing: case.is_scrubbing,
                     ..Traits::default()
                 },
                 ordinal,

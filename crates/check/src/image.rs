@@ -67,6 +67,8 @@ pub struct CrashCase {
     pub are_mirrored: bool,
     /// A member was being rebuilt.
     pub is_rebuilding: bool,
+    /// A pool was being scrubbed.
+    pub is_scrubbing: bool,
     /// A pool was being opened.
     pub is_opening: bool,
     /// Members that were rebuilt, or began to be, since the incarnation began.

@@ -46,7 +46,9 @@ impl Fault {
                 | mutants::Mutant::SharedWithUnprotected
                 | mutants::Mutant::RecordOnOneMember
                 | mutants::Mutant::TestedHalfNotRestored
-                | mutants::Mutant::DeltaOnOneHalf => Subject::PoolMirrored,
+                | mutants::Mutant::DeltaOnOneHalf
+                | mutants::Mutant::RebuildingMemberTrusted
+                | mutants::Mutant::MemberInBeforeCheckpoint => Subject::PoolMirrored,
                 _ => Subject::Pool,
             }
         );

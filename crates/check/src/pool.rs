@@ -6,7 +6,9 @@ use crate::image::{Image, regions};
 use crate::scenario::Shape;
 use crate::world::Refusal;
 use forebay::unstable::{locate_block, medium_areas};
-use forebay::{Backing, Pool, PoolOptions, Redundancy, ReplacementPolicy, VerifyPolicy, Volume};
+use forebay::{
+    Backing, Pool, PoolOptions, Redundancy, ReplacementPolicy, ScrubOptions, VerifyPolicy, Volume,
+};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
 use forebay_volatile::VolatileDisk;
@@ -184,6 +186,25 @@ impl OpenPool {
         let attached = self.pool.attach(backing)?;
         *self.volumes[volume].lock() = attached;
         Ok(())
+    }
+
+    /// Reads everything, from what the members have, and puts right what is wrong. Says whether the pool ever found
+    /// anything wrong.
+    pub fn scrub(&self) -> forebay::Result<bool> {
+        let options = ScrubOptions::default();
+        let report = self
+            .pool
+            .scrub(&options, &mut |_| ControlFlow::Continue(()))?;
+        let totals = self.pool.stats().totals;
+        let found = [
+            report.found,
+            totals.repaired,
+            totals.transient,
+            totals.unrepaired,
+            totals.lost,
+            totals.healed,
+        ];
+        Ok(found.iter().any(|count| *count > 0))
     }
 
     /// What lies where on its members.

@@ -144,6 +144,7 @@ impl Actor for PoolActor<'_> {
                 self.world.harm(*harm, &pool.medium_map(self.shape));
                 Ok(())
             }
+            Step::Scrub => self.scrub(),
             Step::FailMember(member) => self.fail_member(*member),
             Step::ReplaceMember { member, is_blank } => self.replace_member(*member, *is_blank),
             Step::ReadRange { .. }
@@ -273,6 +274,16 @@ impl PoolActor<'_> {
             }
         }
         done.map(drop)
+    }
+
+    fn scrub(&self) -> Result<(), forebay::Error> {
+        self.world.set_scrubbing(true);
+        let scrubbed = self.pool.scrub();
+        self.world.set_scrubbing(false);
+        if matches!(scrubbed, Ok(true)) {
+            self.world.harming().note_told();
+        }
+        scrubbed.map(drop)
     }
 
     /// Takes a member out, if both are there and in.

@@ -74,7 +74,8 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
         1 => Step::Reclaim(rng.usize(1..4)),
         2 => Step::Checkpoint,
         3 => Step::Flush(0),
-        4 => Step::Background(rng.u8(..3)),
+        4 if rng.bool() => Step::Background(rng.u8(..3)),
+        4 => Step::Scrub,
         5..=7 => lost::look(rng, shape),
         _ => lost::change(rng, shape),
     }

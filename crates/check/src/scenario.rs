@@ -350,6 +350,8 @@ pub enum Step {
     Harm(Harm),
     /// Caches forget what they hold of the members.
     Evict,
+    /// Everything is read and compared, and put right where it can be.
+    Scrub,
     /// A member of a mirrored pool is taken out.
     FailMember(u32),
     /// And rebuilt where it was, or on something blank.

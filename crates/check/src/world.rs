@@ -107,6 +107,7 @@ pub struct World {
     are_mirrored: bool,
     standings: Mutex<Vec<Standing>>,
     is_rebuilding: AtomicBool,
+    is_scrubbing: AtomicBool,
     is_opening: AtomicBool,
     rebuilt: Mutex<Vec<usize>>,
     harming: Harming,
@@ -167,6 +168,7 @@ impl World {
             are_mirrored: shape.mirrored,
             standings: Mutex::new(vec![Standing::In; image.media.len()]),
             is_rebuilding: AtomicBool::new(false),
+            is_scrubbing: AtomicBool::new(false),
             is_opening: AtomicBool::new(false),
             rebuilt: Mutex::default(),
             harming: Harming::default(),
@@ -262,6 +264,11 @@ impl World {
     /// Says whether a member is being rebuilt.
     pub fn set_rebuilding(&self, is_rebuilding: bool) {
         self.is_rebuilding.store(is_rebuilding, Ordering::Relaxed);
+    }
+
+    /// Says whether a pool is being scrubbed.
+    pub fn set_scrubbing(&self, is_scrubbing: bool) {
+        self.is_scrubbing.store(is_scrubbing, Ordering::Relaxed);
     }
 
     /// Says whether a pool is being opened.
@@ -445,6 +452,7 @@ impl World {
             is_harmed: self.is_harmed(),
             are_mirrored: self.are_mirrored,
             is_rebuilding: self.is_rebuilding.load(Ordering::Relaxed),
+            is_scrubbing: self.is_scrubbing.load(Ordering::Relaxed),
             is_opening: self.is_opening.load(Ordering::Relaxed),
             rebuilt: self.rebuilt.lock().clone(),
             standings: self.standings(),
@@ -519,6 +527,7 @@ impl World {
         self.shadows.iter().for_each(|shadow| shadow.end_threads());
         self.is_killed.fetch_or(is_killed, Ordering::Relaxed);
         self.set_rebuilding(false);
+        self.set_scrubbing(false);
         let mut recorder = self.recorder.lock();
         recorder.events.push(Event::Ended);
         // An attach knows what its backing has.

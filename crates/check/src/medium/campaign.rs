@@ -45,6 +45,7 @@ struct Count {
     found: u64,
     repaired: u64,
     refused: u64,
+    left: u64,
 }
 
 struct Campaign<'a> {
@@ -91,6 +92,7 @@ impl Campaign<'_> {
         count.unfelt += u64::from(outcome.is_struck && !outcome.is_felt && !outcome.is_found);
         count.found += u64::from(outcome.is_found);
         count.repaired += u64::from(outcome.is_repaired);
+        count.left += u64::from(outcome.is_left);
         count.refused += u64::from(!outcome.refusals.is_empty());
         if let Some(text) = verdict(outcome) {
             self.violations.lock().push((number, text));
@@ -160,7 +162,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 fn tell(counts: &[(Combination, Count)]) {
-    println!("{:32} injected  unfelt   found  repaired refused", "");
+    println!(
+        "{:32} injected  unfelt   found  repaired refused    left",
+        ""
+    );
     for ((kind, area), count) in counts {
         let name = format!("{}_{}", kind.name(), area_name(*area));
         let Count {
@@ -169,8 +174,9 @@ fn tell(counts: &[(Combination, Count)]) {
             found,
             repaired,
             refused,
+            left,
         } = count;
-        println!("{name:32} {injected:8} {unfelt:7} {found:7} {repaired:9} {refused:7}");
+        println!("{name:32} {injected:8} {unfelt:7} {found:7} {repaired:9} {refused:7} {left:7}");
     }
 }
 
@@ -187,6 +193,7 @@ fn report(counts: &[(Combination, Count)], violations: usize) -> Vec<Row> {
             row("found", count.found),
             row("repaired", count.repaired),
             row("refused", count.refused),
+            row("left", count.left),
         ]);
     }
     all

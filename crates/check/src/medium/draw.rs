@@ -97,6 +97,10 @@ fn follow(rng: &mut fastrand::Rng, steps: &mut Vec<Step>, (after, harm): (usize,
         let at = rng.usize(after..=steps.len());
         steps.insert(at, Step::Evict);
     }
+    if rng.u8(..4) == 0 {
+        let at = rng.usize(after..=steps.len());
+        steps.insert(at, Step::Scrub);
+    }
 }
 
 /// A process that reads everything, from what the members have.
@@ -112,6 +116,7 @@ pub fn reader(rng: &mut fastrand::Rng, shape: &Shape) -> Process {
         steps.extend([Step::WriteBack, Step::Checkpoint, Step::Evict]);
         steps.extend(blocks());
     }
+    steps.push(Step::Scrub);
     Process {
         begins: Begins::Opened,
         policy: Policy::Preemptions(Vec::new()),

@@ -87,6 +87,10 @@ fn turn_of(
         shadow.evict(0, shadow.len());
     }
     read("the second reads")?;
+    match opened.scrub() {
+        Ok(has_told) => look.has_told |= has_told,
+        Err(error) => look.errors.push(format!("scrub: {error}")),
+    }
     let evicted = opened.evict_clean(shape.slots);
     look.errors.extend(evicted.err());
     read_each_right(&opened, shape, image, (right, look))?;

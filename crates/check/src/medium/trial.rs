@@ -31,6 +31,8 @@ pub struct Outcome {
     pub is_found: bool,
     /// It is enough again.
     pub is_repaired: bool,
+    /// It is in, and not enough.
+    pub is_left: bool,
     /// What the pool could not do because of it.
     pub errors: Vec<String>,
     /// Why it did not open both members.
@@ -241,6 +243,8 @@ impl Trial<'_> {
         if is_to_repair && self.is_enough(&after, &now.legal) {
             self.outcome.is_found = true;
             self.outcome.is_repaired = true;
+        } else {
+            self.outcome.is_left |= is_to_repair;
         }
         if self.rng.bool() {
             now.image = after;
