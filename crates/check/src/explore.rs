@@ -378,7 +378,8 @@ impl<'a, T: Tally> Explorer<'a, T> {
                 _ => Begins::Opened,
             };
             let standings = match begins {
-                Begins::Created => Vec::new(),
+                // Until another one is made the old pool may be found.
+                Begins::Created => case.standings.clone(),
                 _ => story.goes_on_without(&mut image, old, case),
             };
             let (legal, replaced) = match begins {

@@ -128,6 +128,9 @@ impl Running<'_> {
             None => Ok(None),
             Some(Ok(cache)) => {
                 world.set_made(true);
+                if begins == Begins::Created {
+                    world.note_all_in();
+                }
                 Ok(Some(Some(cache)))
             }
             Some(Err(refusal)) if is_half_made || world.excuses(&refusal) => Ok(Some(None)),

@@ -261,6 +261,13 @@ impl World {
         }
     }
 
+    /// Notes that every member of a new pool is in.
+    pub fn note_all_in(&self) {
+        for member in 0..self.shadows.len() {
+            self.note_standing(member, Standing::In);
+        }
+    }
+
     /// Says whether a member is being rebuilt.
     pub fn set_rebuilding(&self, is_rebuilding: bool) {
         self.is_rebuilding.store(is_rebuilding, Ordering::Relaxed);
