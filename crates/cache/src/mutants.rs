@@ -85,7 +85,5 @@ forebay_pmem::define_mutants! {
         DeltaOnOneHalf,
         RebuildingMemberTrusted,
         MemberInBeforeCheckpoint,
-        RebuiltWithoutBarrier,
-        EpochNotRechecked,
     }
 }

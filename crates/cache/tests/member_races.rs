@@ -1,7 +1,8 @@
 //! Members of a mirror that go and come while something is under way: what was staged, copied, fenced or noted for
 //! one of them counts for no other.
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use forebay::{
     Backing, MemberState, MemoryStore, Pool, PoolOptions, RebuildProgress, Redundancy, Region,
@@ -12,6 +13,8 @@ use forebay_pmem::shadow::{Shadow, ShadowEventKind, ShadowModel};
 const BLOCK: usize = 128;
 const BLOCKS: u64 = 64;
 const MEMBER_BYTES: u64 = 32 << 10;
+/// Long enough for another thread to go as far as it can.
+const MOMENT: Duration = Duration::from_millis(300);
 
 fn options() -> PoolOptions {
     PoolOptions::default()
@@ -374,6 +377,48 @@ fn copies_are_fenced_before_the_member_is_called_in() {
         volume.read(block, &mut out).expect("read");
         assert_eq!(out, [1; BLOCK], "block {block}");
     }
+}
+
+/// A commit is before its fence, with its block where the member is not that joins meanwhile.
+#[test]
+fn what_is_committed_while_a_member_joins_is_copied_to_it() {
+    let (members, store, pool, volume) = make();
+    pool.fail_member(1).unwrap();
+    let new = shadow();
+    let rebuilder = forebay_pmem::shadow::thread_id();
+    let (is_at_fence, at_fence) = mpsc::channel();
+    let (has_passed, passed) = mpsc::channel();
+    let passed = Mutex::new(passed);
+    members[0].set_hook(Some(Arc::new(move |event| {
+        if event.kind == ShadowEventKind::Fence && event.thread != rebuilder {
+            is_at_fence.send(()).unwrap();
+            // The rebuild waits for this commit; without that it would be through here.
+            let _ = passed.lock().unwrap().recv_timeout(MOMENT);
+        }
+    })));
+    std::thread::scope(|scope| {
+        scope.spawn(|| volume.write(40, &[4; BLOCK]).unwrap());
+        at_fence.recv().unwrap();
+        let mut calls = 0;
+        let mut watcher = |_| {
+            calls += 1;
+            // The second time, all that was there has been copied.
+            if calls == 2 {
+                let _ = has_passed.send(());
+            }
+            ControlFlow::Continue(())
+        };
+        pool.replace_member_on(1, Region::on_shadow(new.clone()), &mut watcher)
+            .unwrap();
+    });
+    members[0].set_hook(None);
+    let alone = Region::shadow_from(&durable(&new));
+    let pool =
+        Pool::open_on(vec![alone], runtime().without_missing(true)).expect("the one that is left");
+    let volume = attach(&pool, &store);
+    let mut out = [0; BLOCK];
+    volume.read(40, &mut out).expect("it has the block");
+    assert_eq!(out, [4; BLOCK]);
 }
 
 /// A fence of a member that is long gone fails at last.

@@ -93,9 +93,7 @@ impl Engine {
         }
         {
             let _sending = forebay_pmem::lock_or_yield(&self.checkpoint);
-            if !mutated(Mutant::RebuiltWithoutBarrier) {
-                self.table.index().wait_for_holders();
-            }
+            self.table.index().wait_for_holders();
             self.media().copy_current_lines();
             let lanes = self.log.lanes();
             lanes.visit_each(|lane, position| self.media().copy_first_lap(lane, position));
@@ -260,9 +258,6 @@ impl Engine {
     /// The medium has changed a block that was staged.
     #[cold]
     pub(super) fn complete(&self, change: &super::change::Change) -> Result<bool> {
-        if mutated(Mutant::EpochNotRechecked) {
-            return Ok(true);
-        }
         Ok(match &change.action {
             Action::Block { slot, crc } if !self.media().complete_staged(*slot, *crc) => {
                 return Err(self.corrupt(change.key));
