@@ -299,7 +299,12 @@ impl Work {
     pub(crate) fn borrow() -> Work {
         // Commits may come after the thread has dropped its own: a process's last ones do.
         let spare = SPARE.try_with(Cell::take).ok().flatten();
-        Work(Some(spare.unwrap_or_default()))
+        Work(Some(spare.unwrap_or_else(Work::fresh)))
+    }
+
+    #[cold]
+    fn fresh() -> Box<Workspace> {
+        Box::default()
     }
 }
 

@@ -92,21 +92,24 @@ impl Volume {
     /// [`ErrorKind::Backing`]: the backing failed. [`ErrorKind::Corrupt`]: the only copy is bad.
     /// [`ErrorKind::Volume`]: no backing is attached, or it was detached.
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let block_bytes = self.block_size();
-        let verify = self.pipeline.engine().verifies();
-        if out.len() == block_bytes && self.has_block(block) {
-            return self.read_one(block, out, verify);
+        if out.len() == self.block_size() && self.has_block(block) {
+            return self.read_one(block, out);
         }
+        self.read_several(block, out)
+    }
+
+    /// Apart, so that a hit saves no registers for the loop.
+    #[inline(never)]
+    fn read_several(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.check_blocks(block, out.len())?;
+        let block_bytes = self.block_size();
+        let engine = self.pipeline.engine();
+        let verify = engine.verifies();
         let mut number = block;
         let mut rest = out;
         while !rest.is_empty() {
             let first = &mut rest[..block_bytes];
-            let done = match self
-                .pipeline
-                .engine()
-                .read_hit(self.key(number), first, verify)
-            {
+            let done = match engine.read_hit(self.key(number), first, verify) {
                 true => 1,
                 false => self.read_on(number, rest)?,
             };
@@ -117,14 +120,16 @@ impl Volume {
     }
 
     #[inline(always)]
-    fn read_one(&self, block: u64, out: &mut [u8], verify: bool) -> Result<()> {
-        if self
-            .pipeline
-            .engine()
-            .read_hit(self.key(block), out, verify)
-        {
-            return Ok(());
+    fn read_one(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let engine = self.pipeline.engine();
+        match engine.read_hit(self.key(block), out, engine.verifies()) {
+            true => Ok(()),
+            false => self.read_missed(block, out),
         }
+    }
+
+    #[inline(never)]
+    fn read_missed(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.read_versioned(block, out, false).map(drop)
     }
 

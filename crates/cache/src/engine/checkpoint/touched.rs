@@ -73,8 +73,17 @@ impl Touched {
             return false;
         };
         self.note_entry(element.index);
+        if element.kind != ElementKind::Whole {
+            self.note_bytes(element);
+        }
+        true
+    }
+
+    /// Apart: most elements are whole blocks.
+    #[inline(never)]
+    fn note_bytes(&mut self, element: RawElement) {
         let (offset, len) = match element.kind {
-            ElementKind::Whole => return true,
+            ElementKind::Whole => return,
             ElementKind::Delta { offset, len } => (usize::from(offset), usize::from(len)),
             ElementKind::Append { .. } => (self.trailer_offset, PARTIAL_TRAILER_BYTES),
         };
@@ -85,7 +94,6 @@ impl Touched {
                 self.note_slot_line(u64::from(slot) << 32 | number as u64);
             }
         }
-        true
     }
 
     #[inline]
