@@ -68,7 +68,7 @@ pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
 /// Where the entry table lies in the first member.
 pub fn table_bytes(pool: &crate::Pool) -> std::ops::Range<u64> {
     let geometry = pool.pipeline().media().geometry;
-    geometry.entry_offset(0)..geometry.lane_area
+    geometry.entry_offset(0)..geometry.seals
 }
 
 /// A part of a member.
@@ -88,6 +88,8 @@ pub enum MediumArea {
     VolumeLines,
     /// The entry table.
     Table,
+    /// The seals of its lines.
+    Seals,
     /// The log.
     Lanes,
     /// The blocks.
@@ -97,7 +99,8 @@ pub enum MediumArea {
 /// Where they lie in a member of a mirrored pool, without what is between them.
 pub fn medium_areas(pool: &crate::Pool) -> Vec<(MediumArea, Range<u64>)> {
     use crate::media::layout::{
-        ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, ROSTER_BYTES, SUPERBLOCK_BYTES, VOLUME_BYTES,
+        ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, ROSTER_BYTES, SEAL_BYTES, SUPERBLOCK_BYTES,
+        VOLUME_BYTES,
     };
     let geometry = pool.pipeline().media().geometry;
     let bytes = |start: u64, len: u64| start..start + len;
@@ -122,6 +125,7 @@ pub fn medium_areas(pool: &crate::Pool) -> Vec<(MediumArea, Range<u64>)> {
     let words = u64::from(geometry.lanes) * LINE_BYTES;
     let volumes = u64::from(geometry.volumes) * 2 * VOLUME_BYTES as u64;
     let table = u64::from(geometry.entries) * ENTRY_BYTES;
+    let seals = table / LINE_BYTES * SEAL_BYTES;
     let lanes = u64::from(geometry.lanes) * geometry.lane_bytes;
     let slots = u64::from(geometry.slots()) * u64::from(geometry.block_bytes);
     areas.extend([
@@ -131,6 +135,7 @@ pub fn medium_areas(pool: &crate::Pool) -> Vec<(MediumArea, Range<u64>)> {
             bytes(geometry.volume_table, volumes),
         ),
         (MediumArea::Table, bytes(geometry.entry_table, table)),
+        (MediumArea::Seals, bytes(geometry.seals, seals)),
         (MediumArea::Lanes, bytes(geometry.lane_area, lanes)),
         (MediumArea::Slots, bytes(geometry.slot_area, slots)),
     ]);

@@ -197,9 +197,11 @@ impl Shape {
         let slots = slots.next_multiple_of(spread_over) as u64;
         let entries = (slots + slots / 8 + 4).next_multiple_of(4);
         let head_units = if self.mirrored { 7 } else { 5 };
+        let seals = if self.mirrored { entries * 2 } else { 0 };
         let fixed = round(unit * head_units + u64::from(self.lanes) * 64)
             + round(self.volumes as u64 * 1024)
             + round(entries * 16)
+            + round(seals)
             + round(u64::from(self.lanes) * self.lane_bytes);
         let block = self.block_bytes as u64;
         (fixed.next_multiple_of(block) + slots / spread_over as u64 * block)

@@ -14,9 +14,10 @@ use crate::error::Result;
 use crate::media::copies::LineState;
 use crate::media::entry::{Entry, RawEntry};
 use crate::media::halves::Examined;
-use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, LINE_BYTES};
+use crate::media::layout::{
+    CheckpointLine, INCARNATION_BYTES, IncarnationLine, LINE_BYTES, SEAL_BYTES,
+};
 use crate::media::volumes;
-use crate::table::index::ENTRIES_PER_LINE;
 
 /// Looks at a block that keeps changing before it is looked at under its lock.
 const LOOKS_MAX: u32 = 4;
@@ -183,24 +184,16 @@ impl Engine {
         evict: bool,
         report: &mut ScrubReport,
     ) -> Result<u64> {
-        let _sending = forebay_pmem::lock_or_yield(&self.checkpoint);
+        let state = forebay_pmem::lock_or_yield(&self.checkpoint);
         let count = u64::from(lines.end - lines.start);
         for line in lines {
             // Before each: a pool that is closed may be another process's.
             self.check_writable()?;
-            let in_dram = self.table.entries().line(self.media(), line);
-            let offset = self.media().geometry.entry_offset(line * ENTRIES_PER_LINE);
-            // Since the last checkpoint DRAM may have gone on, but then they are the same.
-            let state = self
-                .media()
-                .settle_copies(offset, LINE_BYTES as usize, evict, |found| found == in_dram);
-            // Where neither is what DRAM has, a checkpoint may send that at any time, so also now.
-            report.note_line(match state {
-                LineState::Unrepaired => self.media().rewrite_copies(offset, &in_dram),
-                state => state,
-            });
+            let in_dram = || self.table.entries().line(self.media(), line);
+            let sequence = state.sequence;
+            report.note_line(self.media().scrub_line(line, evict, in_dram, sequence));
         }
-        Ok(2 * count * LINE_BYTES)
+        Ok(2 * count * (LINE_BYTES + SEAL_BYTES))
     }
 
     /// Compares the lines of a mirror's members that are in use besides: of the incarnation, the checkpoint and the

@@ -51,7 +51,7 @@ fn rewrite(region: &Region, offset: u64, right: &[u8]) -> LineState {
 
 impl Media {
     /// Both members of a mirror, if both have everything: one that is rebuilt is not compared.
-    fn both(&self) -> Option<(&Region, &Region)> {
+    pub(super) fn both(&self) -> Option<(&Region, &Region)> {
         let mirror = self.mirror.as_ref()?;
         mirror.view(self.opened()).complete_pair()
     }

@@ -1,14 +1,14 @@
 //! Where everything lies, computed from the superblock's numbers alone.
 //!
 //! Every member has the same plan: superblock, two incarnation lines, two checkpoint lines, commit words,
-//! volume table, entry table, lanes, slots. Metadata is live on member 0 only; the same room on
+//! volume table, entry table and of a mirror its seals, lanes, slots. Metadata is live on member 0 only; the same room on
 //! the others waits for mirrors of it. Slots are striped over the members, block by block.
 
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
 use crate::media::layout::{
-    ENTRY_BYTES, FLAG_MIRROR, INCARNATION_BYTES, LINE_BYTES, SUPERBLOCK_BYTES, Superblock,
-    VOLUME_BYTES,
+    ENTRY_BYTES, FLAG_MIRROR, INCARNATION_BYTES, LINE_BYTES, SEAL_BYTES, SUPERBLOCK_BYTES,
+    Superblock, VOLUME_BYTES,
 };
 use crate::options::{FormatOptions, Redundancy};
 
@@ -45,6 +45,8 @@ pub(crate) struct Geometry {
     pub volume_table: u64,
     pub commit_words: u64,
     pub entry_table: u64,
+    /// Of a mirror: a seal for each line of the table.
+    pub seals: u64,
     pub lane_area: u64,
     pub slot_area: u64,
 }
@@ -75,6 +77,7 @@ impl Geometry {
         volume_table: 0,
         commit_words: 0,
         entry_table: 0,
+        seals: 0,
         lane_area: 0,
         slot_area: 0,
     };
@@ -241,7 +244,12 @@ impl Geometry {
         let volumes = u64::from(self.volumes) * 2 * VOLUME_BYTES as u64;
         self.entry_table = round(self.volume_table.saturating_add(volumes));
         let table = u64::from(self.entries) * ENTRY_BYTES;
-        self.lane_area = round(self.entry_table.saturating_add(table));
+        self.seals = round(self.entry_table.saturating_add(table));
+        let seals = match self.is_mirrored {
+            true => table / LINE_BYTES * SEAL_BYTES,
+            false => 0,
+        };
+        self.lane_area = round(self.seals.saturating_add(seals));
         let lanes = u64::from(self.lanes).saturating_mul(self.lane_bytes);
         let block = u64::from(self.block_bytes.max(1));
         self.slot_area =
@@ -320,6 +328,12 @@ impl Geometry {
     pub(crate) fn entry_offset(&self, index: u32) -> u64 {
         debug_assert!(index < self.entries);
         self.entry_table + u64::from(index) * ENTRY_BYTES
+    }
+    /// Offset of the seal of a line of the table.
+    #[inline]
+    pub(crate) fn seal_offset(&self, line: u32) -> u64 {
+        debug_assert!(self.is_mirrored);
+        self.seals + u64::from(line) * SEAL_BYTES
     }
     pub(crate) fn lane_offset(&self, lane: u32) -> u64 {
         self.lane_area + u64::from(lane) * self.lane_bytes

@@ -29,6 +29,8 @@ pub(crate) const INCARNATION_BYTES: usize = 64;
 pub(crate) const VOLUME_BYTES: usize = 512;
 /// Bytes of a roster line.
 pub(crate) const ROSTER_BYTES: usize = 256;
+/// The seal of a line of a mirror's entry table.
+pub(crate) const SEAL_BYTES: u64 = 8;
 /// Members that a roster has room for.
 pub(crate) const ROSTER_MEMBERS_MAX: usize = 16;
 /// Rosters that the next ones remember.

@@ -16,6 +16,7 @@ mod mirror;
 pub(crate) mod packed;
 mod roster;
 pub(crate) mod salt;
+pub(crate) mod seals;
 mod served;
 pub(crate) mod superblock;
 pub(crate) mod volumes;

@@ -17,6 +17,8 @@ pub(super) struct BaseTable<'m> {
 /// What is found at such a position.
 pub(super) enum Found {
     Entry(RawEntry),
+    /// This one of two that differ.
+    Chosen(RawEntry),
     /// A fill or an eviction of clean blocks that one member alone has: nothing acknowledged.
     Unfinished,
     /// Neither of two entries follows from the other by what needs no record.
@@ -66,8 +68,8 @@ pub(super) fn find(media: &Media, main: BaseTable<'_>, index: u32) -> Found {
         region.has_media_error(media.geometry.entry_offset(index), ENTRY_BYTES as usize)
     };
     match (is_lost(main.region), is_lost(mate)) {
-        (true, false) => return Found::Entry(other),
-        (false, true) => return Found::Entry(one),
+        (true, false) => return Found::Chosen(other),
+        (false, true) => return Found::Chosen(one),
         _ => {}
     }
     let slots = media.geometry.slots();
@@ -75,7 +77,7 @@ pub(super) fn find(media: &Media, main: BaseTable<'_>, index: u32) -> Found {
     match (one.validate(slots), other.validate(slots)) {
         (Ok(a), Ok(b)) => match (a, b) {
             (Some(a), Some(b)) if a.as_clean() == b.as_clean() => {
-                Found::Entry(if a.is_clean() { other } else { one })
+                Found::Chosen(if a.is_clean() { other } else { one })
             }
             (None, entry) | (entry, None) if is_clean(entry) => Found::Unfinished,
             _ => Found::Contradiction,
@@ -83,8 +85,8 @@ pub(super) fn find(media: &Media, main: BaseTable<'_>, index: u32) -> Found {
         // Torn, with a bit flipped, or nonsense: the other one has it.
         (Ok(a), Err(_)) if a.is_none() || is_clean(a) => Found::Unfinished,
         (Err(_), Ok(b)) if b.is_none() || is_clean(b) => Found::Unfinished,
-        (Ok(_), Err(_)) => Found::Entry(one),
-        (Err(_), Ok(_)) => Found::Entry(other),
+        (Ok(_), Err(_)) => Found::Chosen(one),
+        (Err(_), Ok(_)) => Found::Chosen(other),
         (Err(_), Err(_)) => Found::Contradiction,
     }
 }

@@ -69,6 +69,7 @@ impl Claims {
             }
             stays
         });
+        stores.retain(|(index, _)| losers.binary_search(index).is_err());
         stores.extend(losers.iter().map(|index| (*index, Entry::FREE)));
         stores.sort_by_key(|(index, _)| *index);
         Ok(losers)

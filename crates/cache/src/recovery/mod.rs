@@ -70,11 +70,15 @@ pub(crate) fn recover(
         }
         equalise::checkpoint_lines(media, pool_uuid, &current)?;
         volumes::equalise(media);
+        media.equalise_table();
     }
     if !mutated(Mutant::SettlingSkipped) {
         settle(media)?;
     }
     let mappings = replay::replay(media, &log, volumes, &mut notes)?;
+    if media.is_mirrored() {
+        media.reseal(last_sequence);
+    }
     notes.report.took = started.elapsed();
     Ok(Recovered {
         mappings,

@@ -203,16 +203,21 @@ fn base_entry(
     notes: &mut Notes,
 ) -> Result<Option<Entry>> {
     let found = base::find(media, entries, index);
-    let Found::Entry(raw) = found else {
-        if matches!(found, Found::Contradiction) {
+    let (raw, is_on_both) = match found {
+        Found::Entry(raw) => (raw, true),
+        Found::Chosen(raw) => (raw, false),
+        Found::Unfinished => {
+            notes.report.torn_entries += 1;
+            stores.push((index, Entry::FREE));
+            return Ok(None);
+        }
+        Found::Contradiction => {
             notes.damage(format!(
                 "entry {index} of the table differs between the members"
             ))?;
-        } else {
-            notes.report.torn_entries += 1;
+            stores.push((index, Entry::FREE));
+            return Ok(None);
         }
-        stores.push((index, Entry::FREE));
-        return Ok(None);
     };
     let found = match raw.validate(media.geometry.slots()) {
         Ok(None) => return Ok(None),
@@ -220,7 +225,11 @@ fn base_entry(
             stores.push((index, Entry::FREE));
             return Ok(None);
         }
-        Ok(Some(entry)) => return of_known_volume(index, entry, volumes, stores, notes),
+        Ok(Some(entry)) => {
+            let known = of_known_volume(index, entry, volumes, stores, notes)?;
+            stores.extend(known.filter(|_| !is_on_both).map(|entry| (index, entry)));
+            return Ok(known);
+        }
         Err(BadEntry::Torn) => {
             // Only fills are stored without a record, into a free entry, so one half is missing.
             notes.report.torn_entries += 1;
@@ -268,10 +277,11 @@ fn of_known_volume(
 /// beside newer blocks. Half an entry says all that is needed: the process that finds it clears it, in
 /// memory or on the medium.
 fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Result<()> {
-    let is_unnamed = |(index, _): &&(u32, Entry)| positions.get(*index).is_none();
+    // Without a record an entry can only go, or come to the member that lacks it.
+    let is_cleared =
+        |(index, entry): &&(u32, Entry)| entry.is_free() && positions.get(*index).is_none();
     let mut is_any_torn = false;
-    for (index, entry) in stores.iter().filter(is_unnamed) {
-        assert!(entry.is_free(), "without a record an entry can only go");
+    for (index, _) in stores.iter().filter(is_cleared) {
         media.on_metadata(|region| BaseTable::new(media, region).tear(*index));
         is_any_torn = true;
     }

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::media::Media;
 use crate::media::entry::{Entry, Key, RawEntry};
 use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
+use crate::media::seals::TableLine;
 use crate::mutants::{Mutant, mutated};
 
 /// See the module.
@@ -99,34 +100,32 @@ impl Entries {
 
     /// Sends a line of four entries towards the medium; it is there after this thread's next fence. From DRAM
     /// one thread at a time sends, and fences before another does: a line that was loaded earlier and stored
-    /// later would take back what the other has promised.
-    pub(crate) fn send(&self, media: &Media, line: u32) {
+    /// later would take back what the other has promised. `sequence` is the S of a mirror's seals.
+    pub(crate) fn send(&self, media: &Media, line: u32, sequence: u64) {
         if self.are_in_dram {
-            return self.stream(media, line);
+            return self.stream(media, line, sequence);
         }
         let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
         media.main().flush(offset, LINE_BYTES as usize);
     }
 
     /// Sends a line that an earlier process may have stored.
-    pub(crate) fn send_found(&self, media: &Media, line: u32) {
+    pub(crate) fn send_found(&self, media: &Media, line: u32, sequence: u64) {
         if self.are_in_dram {
-            return self.stream(media, line);
+            return self.stream(media, line, sequence);
         }
         let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
         media.flush_found(media.main(), offset, LINE_BYTES as usize);
     }
 
     #[cold]
-    fn stream(&self, media: &Media, line: u32) {
-        let bytes = self.line(media, line);
-        let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
-        media.on_metadata(|region| region.stream(offset, &bytes));
+    fn stream(&self, media: &Media, line: u32, sequence: u64) {
+        media.stream_table_line(line, &self.line(media, line), sequence);
     }
 
     /// What the medium gets of a line from DRAM: each entry as it is at some moment, so that none goes half changed.
     #[cold]
-    pub(crate) fn line(&self, media: &Media, line: u32) -> [u8; LINE_BYTES as usize] {
+    pub(crate) fn line(&self, media: &Media, line: u32) -> TableLine {
         let first = line * ENTRIES_PER_LINE;
         let mut bytes = [0; LINE_BYTES as usize];
         for (index, entry) in (first..).zip(bytes.chunks_exact_mut(ENTRY_BYTES as usize)) {

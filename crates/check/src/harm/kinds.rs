@@ -75,7 +75,7 @@ impl Kind {
 pub type Combination = (Kind, Option<MediumArea>);
 
 /// Every part of a member.
-const AREAS: [MediumArea; 9] = [
+const AREAS: [MediumArea; 10] = [
     MediumArea::Superblock,
     MediumArea::Incarnation,
     MediumArea::Checkpoint,
@@ -83,6 +83,7 @@ const AREAS: [MediumArea; 9] = [
     MediumArea::CommitWords,
     MediumArea::VolumeLines,
     MediumArea::Table,
+    MediumArea::Seals,
     MediumArea::Lanes,
     MediumArea::Slots,
 ];
@@ -127,6 +128,7 @@ pub fn area_name(area: Option<MediumArea>) -> &'static str {
         Some(MediumArea::CommitWords) => "commit_word",
         Some(MediumArea::VolumeLines) => "volume_line",
         Some(MediumArea::Table) => "table",
+        Some(MediumArea::Seals) => "seals",
         Some(MediumArea::Lanes) => "lane",
         Some(MediumArea::Slots) => "slot",
     }

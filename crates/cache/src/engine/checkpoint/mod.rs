@@ -48,7 +48,7 @@ impl Engine {
             // Nothing was drawn since. What was published while the last checkpoint waited is covered
             // by its S already, but only now known to be.
             self.log.lanes().advance_tails(&positions);
-            return self.send_unlogged_from_dram();
+            return self.send_unlogged_from_dram(sequence);
         }
         if mutated(Mutant::LaneReusedBeforeCheckpoint) {
             self.log.lanes().advance_tails(&positions);
@@ -85,19 +85,19 @@ impl Engine {
 
     /// What changed without a record gets from DRAM to the medium by checkpoints alone, so also by one that has no
     /// record to forget.
-    fn send_unlogged_from_dram(&self) -> Result<()> {
+    fn send_unlogged_from_dram(&self, sequence: u64) -> Result<()> {
         let is_set = |word: &AtomicU64| word.load(Ordering::Relaxed) != 0;
         let lines = self.table.unlogged_lines();
         if !self.table.entries().are_in_dram() || !lines.iter().any(is_set) {
             return Ok(());
         }
-        self.send_lines(&[]);
+        self.send_lines(&[], sequence);
         // Orders these lines before what the next checkpoint sends of them.
         self.fence()
     }
 
     /// Sends the table's lines that changed without a record, and these: a bit each.
-    fn send_lines(&self, logged: &[u64]) {
+    fn send_lines(&self, logged: &[u64], sequence: u64) {
         let logged = logged.iter().chain(std::iter::repeat(&0));
         for (number, (word, logged)) in (0..).zip(self.table.unlogged_lines().iter().zip(logged)) {
             let mut bits = *logged;
@@ -106,8 +106,17 @@ impl Engine {
                 bits |= word.swap(0, Ordering::AcqRel);
             }
             for line in numbers(number, bits) {
-                self.table.entries().send(self.media(), line);
+                self.table.entries().send(self.media(), line, sequence);
             }
+            self.send_seals(number, bits);
+        }
+    }
+
+    /// Sends the seals of a word of lines that were sent. Eight lie together.
+    fn send_seals(&self, number: u32, bits: u64) {
+        if self.media().is_mirrored() {
+            let sent = (0..).zip(bits.to_le_bytes()).filter(|(_, bits)| *bits != 0);
+            sent.for_each(|(eighth, _)| self.media().flush_seals(u64::from(number) * 8 + eighth));
         }
     }
 
@@ -123,6 +132,7 @@ impl Engine {
         let sending = entries
             .are_in_dram()
             .then(|| forebay_pmem::lock_or_yield(&self.checkpoint));
+        let sequence = sending.as_ref().map_or(0, |state| state.sequence);
         let lines = self.media().geometry.entries / ENTRIES_PER_LINE;
         for line in 0..lines {
             let mut in_line = line * ENTRIES_PER_LINE..(line + 1) * ENTRIES_PER_LINE;
@@ -132,7 +142,8 @@ impl Engine {
                 !raw.is_free() && self.media().sound(raw).is_none_or(|entry| entry.is_clean())
             };
             if in_line.any(may_be_clean) {
-                entries.send_found(self.media(), line);
+                entries.send_found(self.media(), line, sequence);
+                self.send_seals(line / 64, 1 << (line % 64));
             }
         }
         // Orders these lines before what the next thread sends of them.
@@ -146,6 +157,7 @@ impl Engine {
         if mutated(Mutant::CheckpointFlushSkipped) {
             return Ok(());
         }
+        let sequence = covered.end - 1;
         let mut touched = Touched::new(
             self.table.unlogged_lines().len(),
             self.media().trailer_offset(),
@@ -161,7 +173,7 @@ impl Engine {
                 touched.missing_records()
             )));
         }
-        self.send_lines(touched.table_lines());
+        self.send_lines(touched.table_lines(), sequence);
         if mutated(Mutant::DeltaLinesNotFlushed) {
             return Ok(());
         }

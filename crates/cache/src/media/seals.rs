@@ -1,0 +1,292 @@
+//! Seals of a mirror's entry table: of two copies of a line that differ, which one was sent last.
+//!
+//! A lost or misdirected write leaves a line that was right once, and nothing in it tells. So each line has a seal:
+//! the low half of the S with which it was sent, and a check of both. It is one value, kept on both members, and goes
+//! with its line, before the first fence of a checkpoint: an old seal beside a new S would vouch for an old line.
+//!
+//! * Of copies that differ, the one counts that fits a seal, and of two such the one with the newer S. A crash that met
+//!   a checkpoint may leave copies of which neither fits, or both with one S: then entries tell (`recovery/base.rs`),
+//!   which is enough, since the positions that its records name are not asked for.
+//! * Before a line is sent its copies are compared, and a wrong one is made right and fenced first (`settle_line`). Else
+//!   a crash could tear the right one while the wrong one stands.
+
+use forebay_pmem::Region;
+
+use crate::media::Media;
+use crate::media::copies::LineState;
+use crate::media::layout::{ENTRY_BYTES, LINE_BYTES, SEAL_BYTES};
+
+/// A line of four entries.
+pub(crate) type TableLine = [u8; LINE_BYTES as usize];
+
+/// What vouches for a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Seal(u64);
+
+impl Seal {
+    /// Of lines that were never sent, which are empty.
+    const NONE: Seal = Seal(0);
+
+    fn new(line: &TableLine, number: u32, sequence: u32) -> Seal {
+        let mut sealed = [0; LINE_BYTES as usize + 8];
+        let (content, place) = sealed.split_at_mut(LINE_BYTES as usize);
+        content.copy_from_slice(line);
+        place[..4].copy_from_slice(&number.to_le_bytes());
+        place[4..].copy_from_slice(&sequence.to_le_bytes());
+        let crc = forebay_pmem::crc32c(&sealed);
+        Seal(u64::from(crc) << 32 | u64::from(sequence))
+    }
+    fn sequence(self) -> u32 {
+        self.0 as u32
+    }
+    fn fits(self, line: &TableLine, number: u32) -> bool {
+        match self {
+            Seal::NONE => line.iter().all(|byte| *byte == 0),
+            seal => seal == Seal::new(line, number, seal.sequence()),
+        }
+    }
+    /// Whether it was made after that one, which is at most half of all sequences older.
+    fn is_newer_than(self, other: Seal) -> bool {
+        match (self, other) {
+            (Seal::NONE, _) => false,
+            (_, Seal::NONE) => true,
+            _ => (self.sequence().wrapping_sub(other.sequence()) as i32) > 0,
+        }
+    }
+}
+
+/// Which of two copies counts, and the seal that it fits; `None` if the seals do not tell.
+fn judge(copies: [&TableLine; 2], seals: [Seal; 2], number: u32) -> Option<(usize, Seal)> {
+    let newest = |copy: &TableLine| {
+        let fitting = seals.iter().filter(|seal| seal.fits(copy, number));
+        fitting
+            .copied()
+            .reduce(|one, other| match other.is_newer_than(one) {
+                true => other,
+                false => one,
+            })
+    };
+    match copies.map(newest) {
+        [Some(one), Some(other)] if one.is_newer_than(other) => Some((0, one)),
+        [Some(one), Some(other)] if other.is_newer_than(one) => Some((1, other)),
+        [Some(one), None] => Some((0, one)),
+        [None, Some(other)] => Some((1, other)),
+        _ => None,
+    }
+}
+
+impl Media {
+    fn table_line_offset(&self, number: u32) -> u64 {
+        self.geometry.entry_table + u64::from(number) * LINE_BYTES
+    }
+    fn table_lines(&self) -> u32 {
+        (u64::from(self.geometry.entries) * ENTRY_BYTES / LINE_BYTES) as u32
+    }
+    /// A member's copy of a line of the table.
+    fn table_line(&self, region: &Region, number: u32) -> TableLine {
+        let mut line = [0; LINE_BYTES as usize];
+        region.read(self.table_line_offset(number), &mut line);
+        line
+    }
+    fn seal(&self, region: &Region, number: u32) -> Seal {
+        Seal(region.load_u64(self.geometry.seal_offset(number)))
+    }
+    /// Whether a member's copy of a line fits its seal.
+    fn fits_seal(&self, region: &Region, number: u32) -> bool {
+        self.seal(region, number)
+            .fits(&self.table_line(region, number), number)
+    }
+    fn is_same_line(&self, one: &Region, other: &Region, number: u32) -> bool {
+        let offset = self.table_line_offset(number);
+        let (one, other) = (one.line(offset), other.line(offset));
+        (0..8).all(|at| one.word(at) == other.word(at))
+    }
+
+    /// Stores the seal of a line that is sent with this S. [`Media::flush_seals`] sends it.
+    fn store_seal(&self, number: u32, line: &TableLine, sequence: u64) {
+        let seal = Seal::new(line, number, sequence as u32);
+        let offset = self.geometry.seal_offset(number);
+        self.on_metadata(|region| region.store_u64(offset, seal.0));
+    }
+    /// Sends the seals of the lines in this line of seals; they are there after the next fence.
+    pub(crate) fn flush_seals(&self, line_of_seals: u64) {
+        let offset = self.geometry.seals + line_of_seals * LINE_BYTES;
+        let rest = (self.geometry.lane_area - offset).min(LINE_BYTES);
+        self.on_metadata(|region| region.flush(offset, rest as usize));
+    }
+
+    /// Streams a line of the table to each member, and stores its seal if the pool has any.
+    #[cold]
+    pub(crate) fn stream_table_line(&self, number: u32, line: &TableLine, sequence: u64) {
+        if self.is_mirrored() {
+            self.settle_line(number);
+        }
+        let offset = self.table_line_offset(number);
+        self.on_metadata(|region| region.stream(offset, line));
+        if self.is_mirrored() {
+            self.store_seal(number, line, sequence);
+        }
+    }
+
+    /// Makes copies of a line equal before both are overwritten. The caller holds the checkpoint's lock.
+    fn settle_line(&self, number: u32) {
+        let differ = |(one, other)| !self.is_same_line(one, other, number);
+        if self.both().is_some_and(differ) {
+            // Where the seals do not tell, a crash left both in flux, and each is as good as the other.
+            self.settle_by_seals(number, false);
+        }
+    }
+
+    /// Compares copies of a line, and makes the wrong one right if the seals tell which it is.
+    fn settle_by_seals(&self, number: u32, evict: bool) -> LineState {
+        let Some((one, other)) = self.both() else {
+            return LineState::Same;
+        };
+        let judged = |raw: &[u8]| {
+            let copies = [one, other].map(|region| self.table_line(region, number));
+            let seals = [one, other].map(|region| self.seal(region, number));
+            let judged = judge([&copies[0], &copies[1]], seals, number);
+            judged.is_some_and(|(which, _)| copies[which] == *raw)
+        };
+        self.settle_copies(
+            self.table_line_offset(number),
+            LINE_BYTES as usize,
+            evict,
+            judged,
+        )
+    }
+
+    /// Compares both seals of a line whose copies are equal, and makes a wrong one right.
+    fn settle_seals(&self, number: u32, evict: bool) -> LineState {
+        let Some((one, _)) = self.both() else {
+            return LineState::Same;
+        };
+        let line = self.table_line(one, number);
+        let fits = |raw: &[u8]| {
+            let raw = raw.try_into().map(u64::from_le_bytes);
+            raw.is_ok_and(|raw| Seal(raw).fits(&line, number))
+        };
+        let offset = self.geometry.seal_offset(number);
+        self.settle_copies(offset, SEAL_BYTES as usize, evict, fits)
+    }
+
+    /// Compares both copies of a line, and both of its seal. If no seal tells which is right, or the copies are equal and
+    /// fit none, as when both members lost it, they are written anew: from DRAM, as a checkpoint may at any time. The
+    /// caller holds the checkpoint's lock.
+    pub(crate) fn scrub_line(
+        &self,
+        number: u32,
+        evict: bool,
+        in_dram: impl FnOnce() -> TableLine,
+        sequence: u64,
+    ) -> LineState {
+        if self.both().is_none() {
+            return LineState::Same;
+        }
+        let state = match self.settle_by_seals(number, evict) {
+            LineState::Same => self.settle_seals(number, evict),
+            settled => settled,
+        };
+        match state == LineState::Unrepaired || !self.is_sealed(number) {
+            true => self.rewrite_sealed(number, &in_dram(), sequence),
+            false => state,
+        }
+    }
+
+    /// Whether each member's copy of a line fits its seal.
+    fn is_sealed(&self, number: u32) -> bool {
+        self.metadata().all(|region| self.fits_seal(region, number))
+    }
+
+    /// Writes a line and its seal to each member, one after the other.
+    fn rewrite_sealed(&self, number: u32, line: &TableLine, sequence: u64) -> LineState {
+        let written = self.rewrite_copies(self.table_line_offset(number), line);
+        let seal = Seal::new(line, number, sequence as u32);
+        let sealed = self.rewrite_copies(self.geometry.seal_offset(number), &seal.0.to_le_bytes());
+        match written {
+            LineState::Repaired => sealed,
+            written => written,
+        }
+    }
+
+    /// Recovery: makes copies equal where the seals tell which is right, before anything rests on either. Durable with
+    /// the next fence; until that the right one stands as it is, with the seal that says so. Returns how many there
+    /// were.
+    pub(crate) fn equalise_table(&self) -> u64 {
+        let Some(mate) = self.mate() else {
+            return 0;
+        };
+        let regions = [self.main(), mate];
+        let differ = |number: &u32| !self.is_same_line(regions[0], regions[1], *number);
+        let mut equalised = 0;
+        for number in (0..self.table_lines()).filter(differ) {
+            let copies = regions.map(|region| self.table_line(region, number));
+            let seals = regions.map(|region| self.seal(region, number));
+            let Some((right, seal)) = judge([&copies[0], &copies[1]], seals, number) else {
+                continue;
+            };
+            equalised += 1;
+            let (line, place) = (
+                self.table_line_offset(number),
+                self.geometry.seal_offset(number),
+            );
+            regions[right ^ 1].store(line, &copies[right]);
+            for region in regions {
+                region.store_u64(place, seal.0);
+                self.flush_found(region, line, LINE_BYTES as usize);
+                self.flush_found(region, place, SEAL_BYTES as usize);
+            }
+        }
+        equalised
+    }
+
+    /// Recovery: seals every line that does not fit its seals as it stands now, for this S. Durable with the next fence.
+    pub(crate) fn reseal(&self, sequence: u64) {
+        for number in (0..self.table_lines()).filter(|number| !self.is_sealed(*number)) {
+            let offset = self.geometry.seal_offset(number);
+            self.on_metadata(|region| {
+                let line = self.table_line(region, number);
+                let seal = Seal::new(&line, number, sequence as u32);
+                region.store_u64(offset, seal.0);
+                self.flush_found(region, offset, SEAL_BYTES as usize);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: TableLine = [1; 64];
+    const NEW: TableLine = [2; 64];
+    const TORN: TableLine = [3; 64];
+
+    #[test]
+    fn the_copy_that_was_sent_last_counts() {
+        let seal = |line, sequence| Seal::new(&line, 7, sequence);
+        let (old, new) = (seal(OLD, u32::MAX), seal(NEW, 3));
+        let winner =
+            |copies: [&TableLine; 2], seals| judge(copies, seals, 7).map(|(which, _)| which);
+        assert_eq!(winner([&OLD, &NEW], [new, new]), Some(1), "a lost write");
+        assert_eq!(winner([&NEW, &OLD], [old, new]), Some(0), "also of a seal");
+        assert_eq!(winner([&OLD, &NEW], [old, old]), Some(0), "a crash");
+        assert_eq!(winner([&OLD, &TORN], [new, old]), Some(0));
+        assert_eq!(winner([&OLD, &TORN], [new, new]), None);
+        assert_eq!(winner([&OLD, &NEW], [seal(OLD, 3), new]), None, "one S");
+        assert_eq!(judge([&OLD, &NEW], [new, new], 8), None, "another place");
+    }
+
+    #[test]
+    fn empty_lines_need_no_seal() {
+        let empty = [0; 64];
+        let new = Seal::new(&NEW, 0, 9);
+        assert!(Seal::NONE.fits(&empty, 0));
+        assert!(!Seal::NONE.fits(&OLD, 0));
+        assert_eq!(judge([&empty, &NEW], [Seal::NONE, new], 0), Some((1, new)));
+        assert_eq!(
+            judge([&empty, &TORN], [Seal::NONE, new], 0),
+            Some((0, Seal::NONE))
+        );
+    }
+}
