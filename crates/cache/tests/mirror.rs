@@ -229,6 +229,46 @@ fn a_record_that_one_member_alone_has_is_on_both_before_anything_rests_on_it() {
     }
 }
 
+/// A fill has no record; a crash as its line of the table is sent may leave one half of the entry on one member and the
+/// other half on the other.
+#[test]
+fn a_fill_that_is_torn_on_both_members_is_none() {
+    let (mirror, pool) = Mirror::new(&options());
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..1, 1);
+    pool.checkpoint().expect("checkpoint");
+    let before = mirror.durable();
+    mirror.check_held(&volume, 5..6, 0);
+    pool.checkpoint().expect("checkpoint");
+    let after = mirror.durable();
+    let changed =
+        |member: usize, at: usize| before[member][at..at + 8] != after[member][at..at + 8];
+    let halves_of = |line: usize| (line..line + 64).step_by(8);
+    let is_of_an_entry = |line: &usize| {
+        let halves: Vec<usize> = halves_of(*line).filter(|at| changed(0, *at)).collect();
+        matches!(halves[..], [one, other] if other == one + 8 && changed(1, one) && changed(1, other))
+    };
+    let lines = (0..before[0].len()).step_by(64);
+    let line = lines.filter(is_of_an_entry).collect::<Vec<usize>>();
+    let [line] = line[..] else {
+        panic!("one entry was filled: {line:?}");
+    };
+    let entry = halves_of(line)
+        .find(|at| changed(0, *at))
+        .expect("it changed");
+    for first in 0..2 {
+        let mut images = before.clone();
+        for (member, at) in [(first, entry), (1 - first, entry + 8)] {
+            images[member][at..at + 8].copy_from_slice(&after[member][at..at + 8]);
+        }
+        let both = regions(&[&images[0], &images[1]]);
+        let pool = Pool::open_on(both, options().runtime_options().clone()).expect("open");
+        let volume = mirror.attach(&pool);
+        mirror.check_held(&volume, 0..1, 1);
+        mirror.check_held(&volume, 5..6, 0);
+    }
+}
+
 /// The last record of a lane is tested by its blocks: one half of each is enough.
 #[test]
 fn a_flipped_bit_in_either_half_costs_nothing() {

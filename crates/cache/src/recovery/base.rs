@@ -3,7 +3,7 @@
 use forebay_pmem::Region;
 
 use crate::media::Media;
-use crate::media::entry::{Entry, RawEntry};
+use crate::media::entry::{BadEntry, Entry, RawEntry};
 use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
 use crate::table::index::ENTRIES_PER_LINE;
 
@@ -85,6 +85,8 @@ pub(super) fn find(media: &Media, main: BaseTable<'_>, index: u32) -> Found {
         // Torn, with a bit flipped, or nonsense: the other one has it.
         (Ok(a), Err(_)) if a.is_none() || is_clean(a) => Found::Unfinished,
         (Err(_), Ok(b)) if b.is_none() || is_clean(b) => Found::Unfinished,
+        // Each has another half of a fill: nothing else leaves a half of an entry alone.
+        (Err(BadEntry::Torn), Err(BadEntry::Torn)) => Found::Unfinished,
         (Ok(_), Err(_)) => Found::Chosen(one),
         (Err(_), Ok(_)) => Found::Chosen(other),
         (Err(_), Err(_)) => Found::Contradiction,
