@@ -7,8 +7,8 @@ use forebay_pmem::Region;
 
 use crate::media::Media;
 use crate::media::layout::SUPERBLOCK_BYTES;
+use crate::media::mend;
 use crate::media::roster::Roster;
-use crate::media::superblock;
 
 /// Times that a copy is written before it counts as one that cannot be repaired.
 const ATTEMPTS_MAX: usize = 2;
@@ -116,15 +116,15 @@ impl Media {
             let found = members.map(|(_, region)| look(region, evict));
             worse([0, 1].map(|which| {
                 let (number, region) = members[which];
-                if superblock::is_valid(&found[which]) {
+                if mend::is_valid(&found[which]) {
                     return LineState::Same;
                 }
-                if superblock::is_valid(&look(region, true)) {
+                if mend::is_valid(&look(region, true)) {
                     return LineState::Transient;
                 }
                 let (own, other) = (&found[which], &found[which ^ 1]);
                 let identity = roster.identity(number);
-                let right = identity.and_then(|name| superblock::like(other, number, name, own));
+                let right = identity.and_then(|name| mend::like(other, number, name, own));
                 right.map_or(LineState::Unrepaired, |right| rewrite(region, 0, &right))
             }))
         })

@@ -12,6 +12,7 @@ pub(crate) mod incarnation;
 mod joining;
 pub(crate) mod layout;
 mod membership;
+mod mend;
 mod mirror;
 pub(crate) mod packed;
 mod roster;

@@ -1,6 +1,5 @@
 //! Superblocks: written once, checked at every open. What does not fit is refused, never reformatted.
 
-use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use crate::media::layout::{
     SUPERBLOCK_BYTES, Superblock,
 };
 use crate::media::membership::{self, Candidate, Membership};
+use crate::media::mend;
 use crate::media::mirror::MirrorStart;
 use crate::media::roster::{Roster, identity_of};
 use crate::options::FormatOptions;
@@ -55,34 +55,6 @@ pub(crate) fn is_blank(region: &Region) -> bool {
     }
     region.read(0, &mut raw);
     raw.iter().all(|byte| *byte == 0)
-}
-
-/// Whether these bytes are a superblock.
-pub(crate) fn is_valid(raw: &[u8]) -> bool {
-    let decoded = raw.try_into().ok().and_then(Superblock::decode);
-    decoded.is_some_and(|superblock| superblock.magic == MAGIC)
-}
-
-/// The superblock of member `number`, whose uuid begins with `identity`, from that of another member of the pool. The rest
-/// of the uuid, which nothing asks for, is as found. `None` if the other one is not valid.
-pub(crate) fn like(
-    other: &[u8],
-    number: u32,
-    identity: u64,
-    found: &[u8],
-) -> Option<[u8; SUPERBLOCK_BYTES]> {
-    let decode = |raw: &[u8]| Superblock::decode(raw.try_into().ok()?);
-    let other = decode(other).filter(|other| other.magic == MAGIC)?;
-    let mut member_uuid = [0; 16];
-    let place = offset_of!(Superblock, member_uuid);
-    member_uuid.copy_from_slice(found.get(place..place + 16)?);
-    member_uuid[..8].copy_from_slice(&identity.to_le_bytes());
-    let superblock = Superblock {
-        member: number,
-        member_uuid,
-        ..other
-    };
-    Some(superblock.encode())
 }
 
 /// Whether a region is a member of a pool, by how it starts; the rest may be damaged.
@@ -257,14 +229,7 @@ pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<As
             Err(error) => others.push((lost_rather([&region], error), region)),
         }
     }
-    // What was about to join a mirror has nothing.
-    let is_of_mirror = |member: &Member| member.superblock.flags & FLAG_MIRROR != 0;
-    if members.iter().any(is_of_mirror) {
-        others.retain(|(_, region)| !is_unmade(region));
-    }
-    if let Some((error, _)) = others.into_iter().next() {
-        return Err(error);
-    }
+    let mended = take_unread(&mut members, others, without_missing)?;
     members.sort_by_key(|member| member.superblock.member);
     let Some(first) = members.first() else {
         return Err(
@@ -282,7 +247,7 @@ pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<As
         }
     }
     if geometry.is_mirrored {
-        return assemble_mirror(members, geometry, pool_uuid, without_missing);
+        return assemble_mirror(members, mended, geometry, pool_uuid, without_missing);
     }
     if members.len() != expected as usize {
         return Err(refused(
@@ -308,9 +273,50 @@ pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<As
     })
 }
 
+/// Takes what does not start as a member does. Beside a member of a mirror one that was about to join has nothing, one
+/// whose superblock differs in a few bits from what it must be is taken for it, and any other is left out where the
+/// caller says that what is missing is gone for good. Returns superblocks that are to be written again.
+fn take_unread(
+    members: &mut Vec<Member>,
+    unread: Vec<(Error, Region)>,
+    without_missing: bool,
+) -> Result<Vec<Superblock>> {
+    let is_of_mirror = |member: &Member| member.superblock.flags & FLAG_MIRROR != 0;
+    let mirrored = members.iter().position(is_of_mirror);
+    let mut mended = Vec::new();
+    for (error, region) in unread {
+        let Some(other) = mirrored.map(|at| &members[at]) else {
+            return Err(error);
+        };
+        if is_unmade(&region) {
+            continue;
+        }
+        match mend::mended(&region, &other.region, &other.superblock) {
+            Some(superblock) => {
+                mended.push(superblock);
+                members.push(Member { region, superblock });
+            }
+            None if without_missing => {}
+            None => {
+                let found = match error.kind() {
+                    ErrorKind::Refused { found, .. } => found.clone(),
+                    _ => error.to_string(),
+                };
+                return Err(refused(
+                    region.path(),
+                    format!("{found}; {} reads right", other.region.path().display()),
+                    "if it is a member of that pool, open the pool without it (on the command line --without-missing), and rebuild it",
+                ));
+            }
+        }
+    }
+    Ok(mended)
+}
+
 /// Those members of a mirrored pool that have all that was acknowledged.
 fn assemble_mirror(
     members: Vec<Member>,
+    mended: Vec<Superblock>,
     geometry: Geometry,
     pool_uuid: [u8; 16],
     without_missing: bool,
@@ -328,6 +334,15 @@ fn assemble_mirror(
         is_changed,
     } = membership::choose(given, &geometry, &pool_uuid, without_missing)?;
     let main_number = members[0].number;
+    for superblock in &mended {
+        let is_it = |member: &&Candidate| member.number == superblock.member;
+        if let Some(member) = members.iter().find(is_it) {
+            member.region.store(0, &superblock.encode());
+            member.region.flush(0, SUPERBLOCK_BYTES);
+            // Nothing rests on it: if a crash tears it, it is known again.
+            member.region.fence()?;
+        }
+    }
     let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
     let sizes = current_sizes(&regions, &geometry, &pool_uuid);
     let geometry = sizes.map_err(|error| lost_rather(&regions, error))?;

@@ -1,0 +1,69 @@
+//! Superblocks of a mirror that the medium has changed. All of one but the member's number and name is in the other's,
+//! too; the number is the one that is left, and of the name the roster has what counts.
+
+use std::mem::offset_of;
+
+use forebay_pmem::Region;
+
+use crate::media::geometry::Geometry;
+use crate::media::layout::{MAGIC, SUPERBLOCK_BYTES, Superblock};
+use crate::media::roster::Roster;
+
+/// So many bits may have turned over for a superblock to be known still.
+const FLIPPED_BITS_MAX: u32 = 8;
+
+/// Whether these bytes are a superblock.
+pub(crate) fn is_valid(raw: &[u8]) -> bool {
+    let decoded = raw.try_into().ok().and_then(Superblock::decode);
+    decoded.is_some_and(|superblock| superblock.magic == MAGIC)
+}
+
+/// The superblock of member `number`, whose uuid begins with `identity`, from that of another member of the pool. The rest
+/// of the uuid, which nothing asks for, is as found. `None` if the other one is not valid.
+pub(crate) fn like(
+    other: &[u8],
+    number: u32,
+    identity: u64,
+    found: &[u8],
+) -> Option<[u8; SUPERBLOCK_BYTES]> {
+    let decode = |raw: &[u8]| Superblock::decode(raw.try_into().ok()?);
+    let other = decode(other).filter(|other| other.magic == MAGIC)?;
+    let mut member_uuid = [0; 16];
+    let place = offset_of!(Superblock, member_uuid);
+    member_uuid.copy_from_slice(found.get(place..place + 16)?);
+    member_uuid[..8].copy_from_slice(&identity.to_le_bytes());
+    let superblock = Superblock {
+        member: number,
+        member_uuid,
+        ..other
+    };
+    Some(superblock.encode())
+}
+
+/// What a superblock that is not valid must be, if it is that but for a few bits: the one of the member that the pool
+/// has beside `other`, whose own is `superblock`.
+pub(super) fn mended(
+    region: &Region,
+    other: &Region,
+    superblock: &Superblock,
+) -> Option<Superblock> {
+    if region.len() < superblock.member_bytes || region.has_media_error(0, SUPERBLOCK_BYTES) {
+        return None;
+    }
+    let number = superblock.member ^ 1;
+    let geometry = Geometry::from_superblock(superblock);
+    let roster = Roster::read(other, &geometry, &superblock.pool_uuid)?;
+    let mut found = [0; SUPERBLOCK_BYTES];
+    region.read(0, &mut found);
+    let right = like(
+        &superblock.encode(),
+        number,
+        roster.identity(number)?,
+        &found,
+    )?;
+    // The check follows from the rest.
+    let covered = right.iter().zip(&found).take(offset_of!(Superblock, crc));
+    let flipped_bits: u32 = covered.map(|(one, other)| (one ^ other).count_ones()).sum();
+    let mended = Superblock::decode(&right)?;
+    (flipped_bits <= FLIPPED_BITS_MAX).then_some(mended)
+}

@@ -1,0 +1,98 @@
+//! A member of a mirror that does not start as one any more.
+
+mod halves;
+
+use std::sync::Arc;
+
+use forebay::{Backing, ErrorKind, Pool, Region};
+use forebay_pmem::shadow::{Shadow, ShadowModel};
+
+use halves::{BLOCK, Mirror, noise, options};
+
+const SUPERBLOCK_BYTES: usize = 256;
+
+/// What a power cut leaves of a mirror with some blocks.
+fn images(mirror: &Mirror) -> [Vec<u8>; 2] {
+    (0..6).for_each(|block| mirror.put(block, block));
+    [0, 1].map(|which| mirror.members[which].crash_state().durable().to_vec())
+}
+
+fn shadows(images: &[Vec<u8>]) -> Vec<Arc<Shadow>> {
+    let shadow = |image: &Vec<u8>| Arc::new(Shadow::from_image(image, ShadowModel::Lines));
+    images.iter().map(shadow).collect()
+}
+
+fn open(shadows: &[Arc<Shadow>], without_missing: bool) -> forebay::Result<Pool> {
+    let on = shadows.iter().cloned().map(Region::on_shadow);
+    let runtime = options().runtime_options().clone();
+    Pool::open_on(on.collect(), runtime.without_missing(without_missing))
+}
+
+fn reads(mirror: &Mirror, pool: &Pool) {
+    let backing = Backing::from_store(mirror.store.clone());
+    let volume = pool.attach(backing).expect("attach");
+    let mut out = vec![0; BLOCK];
+    for block in 0..6 {
+        volume.read(block, &mut out).expect("read");
+        assert!(out == noise(block), "block {block}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_superblock_is_put_right() {
+    let mirror = Mirror::new();
+    let images = images(&mirror);
+    for member in 0..2 {
+        for byte in (member..SUPERBLOCK_BYTES).step_by(3) {
+            let mut images = images.clone();
+            images[member][byte] ^= 1 << (byte % 8);
+            let shadows = shadows(&images);
+            drop(open(&shadows, false).unwrap_or_else(|error| panic!("byte {byte}: {error}")));
+            let is_right = |shadow: &Arc<Shadow>| {
+                let state = shadow.crash_state();
+                let superblock = &state.durable()[..SUPERBLOCK_BYTES];
+                superblock[252..] == forebay_pmem::crc32c(&superblock[..252]).to_le_bytes()
+            };
+            assert!(shadows.iter().all(is_right), "byte {byte}");
+            if byte % 16 == 0 {
+                reads(&mirror, &open(&shadows, false).expect("open"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_superblock_at_all_is_refused_and_left_out_on_the_operators_word() {
+    let mirror = Mirror::new();
+    let images = images(&mirror);
+    for member in 0..2 {
+        for fill in [0xff, 0x5a] {
+            let mut images = images.clone();
+            images[member][..SUPERBLOCK_BYTES].fill(fill);
+            let error = open(&shadows(&images), false).expect_err("refused");
+            let ErrorKind::Refused { found, todo, .. } = error.kind() else {
+                panic!("{error}");
+            };
+            assert!(found.contains("reads right"), "{found}");
+            assert!(todo.contains("--without-missing"), "{todo}");
+            reads(&mirror, &open(&shadows(&images), true).expect("open"));
+        }
+        // The same of a page that the medium does not give any more.
+        let shadows = shadows(&images);
+        shadows[member].lose_page(0);
+        let error = open(&shadows, false).expect_err("refused");
+        assert!(error.to_string().contains("--without-missing"), "{error}");
+        shadows.iter().for_each(|shadow| shadow.end_threads());
+        reads(&mirror, &open(&shadows, true).expect("open"));
+    }
+}
+
+/// A member of another pool is refused, not taken for a damaged one of this.
+#[test]
+fn another_pools_member_is_not_left_out() {
+    let (one, other) = (Mirror::new(), Mirror::new());
+    let (images, others) = (images(&one), images(&other));
+    let shadows = shadows(&[images[0].clone(), others[1].clone()]);
+    let error = open(&shadows, true).expect_err("refused");
+    assert!(error.to_string().contains("another pool"), "{error}");
+}
