@@ -3,10 +3,12 @@
 mod halves;
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forebay::unstable::{MediumArea, medium_areas, table_bytes};
-use forebay_pmem::shadow::{CrashState, Distribution, Fault, Shadow};
+use forebay_pmem::shadow::{CrashState, Distribution, Fault, Shadow, ShadowEventKind};
 
 use halves::{Mirror, noise};
 
@@ -209,4 +211,68 @@ fn what_recovery_makes_equal_stays_what_it_was() {
     drop(forebay::Pool::open_on(on.collect(), runtime).expect("open"));
     shadows.iter().for_each(|shadow| shadow.set_hook(None));
     each_crash_reads(&mirror, &crashes, &expected(&[(0, 100), (1, 101)]));
+}
+
+/// Kills the process that does this as it begins its fence number `nth` of the first member. False if it has none.
+fn kill_at_fence(members: &[Arc<Shadow>], nth: usize, run: impl FnOnce()) -> bool {
+    let fences = Arc::new(AtomicUsize::new(0));
+    let seen = fences.clone();
+    members[0].set_hook(Some(Arc::new(move |event| {
+        let is_fence = event.kind == ShadowEventKind::Fence;
+        assert!(!is_fence || seen.fetch_add(1, Ordering::Relaxed) != nth);
+    })));
+    let is_killed = catch_unwind(AssertUnwindSafe(run)).is_err();
+    members[0].set_hook(None);
+    members.iter().for_each(|it| it.end_threads());
+    assert_eq!(is_killed, fences.load(Ordering::Relaxed) > nth);
+    is_killed
+}
+
+fn open_on(members: &[Arc<Shadow>]) {
+    let on = members.iter().cloned().map(forebay::Region::on_shadow);
+    let runtime = halves::options().runtime_options().clone();
+    drop(forebay::Pool::open_on(on.collect(), runtime).expect("open"));
+}
+
+/// Opens what a killed process left, and loses what that writes of the table on one member.
+fn reopened_with_a_lost_write(mirror: &Mirror, members: &[Arc<Shadow>], member: usize) {
+    let Range { start, end } = table_bytes(&mirror.pool);
+    let (offset, len) = (start, end - start);
+    members[member].inject(Fault::LostWrite { offset, len });
+    open_on(members);
+    let states = [0, 1].map(|which: usize| members[which].crash_state());
+    let images = [states[0].durable(), states[1].durable()];
+    mirror.images_read(&images, &expected(&[(0, 100)]));
+}
+
+/// What a killed process has sealed is seen by the next one, and may be in a cache only.
+#[test]
+fn an_old_seal_goes_with_its_line_also_after_a_kill() {
+    for member in 0..2 {
+        let mirror = filled();
+        mirror.put(0, 100);
+        let checkpoint = || mirror.pool.checkpoint().expect("killed");
+        assert!(kill_at_fence(&mirror.members, 0, checkpoint));
+        reopened_with_a_lost_write(&mirror, &mirror.members, member);
+    }
+}
+
+#[test]
+fn an_old_seal_goes_with_its_line_also_after_a_kill_in_recovery() {
+    for member in 0..2 {
+        for nth in 0.. {
+            let mirror = filled();
+            mirror.put(0, 100);
+            let copy = |it: &Arc<Shadow>| {
+                let state = it.crash_state();
+                Arc::new(Shadow::from_image(state.durable(), it.model()))
+            };
+            let members: Vec<Arc<Shadow>> = mirror.members.iter().map(copy).collect();
+            if !kill_at_fence(&members, nth, || open_on(&members)) {
+                assert!(nth > 2, "recovery has more fences");
+                break;
+            }
+            reopened_with_a_lost_write(&mirror, &members, member);
+        }
+    }
 }

@@ -19,6 +19,8 @@ use crate::media::layout::{ENTRY_BYTES, LINE_BYTES, SEAL_BYTES};
 /// A line of four entries.
 pub(crate) type TableLine = [u8; LINE_BYTES as usize];
 
+const SEALS_PER_LINE: u32 = (LINE_BYTES / SEAL_BYTES) as u32;
+
 /// What vouches for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Seal(u64);
@@ -110,9 +112,13 @@ impl Media {
     }
     /// Sends the seals of the lines in this line of seals; they are there after the next fence.
     pub(crate) fn flush_seals(&self, line_of_seals: u64) {
+        let (offset, len) = self.line_of_seals(line_of_seals);
+        self.on_metadata(|region| region.flush(offset, len));
+    }
+    fn line_of_seals(&self, line_of_seals: u64) -> (u64, usize) {
         let offset = self.geometry.seals + line_of_seals * LINE_BYTES;
         let rest = (self.geometry.lane_area - offset).min(LINE_BYTES);
-        self.on_metadata(|region| region.flush(offset, rest as usize));
+        (offset, rest as usize)
     }
 
     /// Streams a line of the table to each member, and stores its seal if the pool has any.
@@ -240,16 +246,24 @@ impl Media {
         equalised
     }
 
-    /// Recovery: seals every line that does not fit its seals as it stands now, for this S. Durable with the next fence.
-    pub(crate) fn reseal(&self, sequence: u64) {
+    /// Recovery: seals every line that does not fit its seals as it stands now, for this S; and sends these seals and those
+    /// of the lines that it has sent, whoever stored them. Else a seal of before, which a killed process replaced in a
+    /// cache only, could vouch for a line of before. Durable with the next fence.
+    pub(crate) fn reseal(&self, sequence: u64, sent: impl IntoIterator<Item = u32>) {
+        let mut numbers: Vec<u32> = sent.into_iter().collect();
         for number in (0..self.table_lines()).filter(|number| !self.is_sealed(*number)) {
             let offset = self.geometry.seal_offset(number);
             self.on_metadata(|region| {
                 let line = self.table_line(region, number);
-                let seal = Seal::new(&line, number, sequence as u32);
-                region.store_u64(offset, seal.0);
-                self.flush_found(region, offset, SEAL_BYTES as usize);
+                region.store_u64(offset, Seal::new(&line, number, sequence as u32).0);
             });
+            numbers.push(number);
+        }
+        numbers.sort_unstable();
+        for together in numbers.chunk_by(|one, next| one / SEALS_PER_LINE == next / SEALS_PER_LINE)
+        {
+            let (offset, len) = self.line_of_seals(u64::from(together[0] / SEALS_PER_LINE));
+            self.on_metadata(|region| self.flush_found(region, offset, len));
         }
     }
 }

@@ -75,10 +75,7 @@ pub(crate) fn recover(
     if !mutated(Mutant::SettlingSkipped) {
         settle(media)?;
     }
-    let mappings = replay::replay(media, &log, volumes, &mut notes)?;
-    if media.is_mirrored() {
-        media.reseal(last_sequence);
-    }
+    let mappings = replay::replay(media, &log, last_sequence, volumes, &mut notes)?;
     notes.report.took = started.elapsed();
     Ok(Recovered {
         mappings,

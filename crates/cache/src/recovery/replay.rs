@@ -110,6 +110,7 @@ impl<'r> Positions<'r> {
 pub(super) fn replay(
     media: &Media,
     log: &Records,
+    last_sequence: u64,
     volumes: &[u32],
     notes: &mut Notes,
 ) -> Result<Mappings> {
@@ -145,6 +146,10 @@ pub(super) fn replay(
     let losers = claims.settle(&mut mappings, &mut stores, notes)?;
     tear_unnamed(media, &stores, &positions)?;
     store_all(media, &stores);
+    if media.is_mirrored() {
+        let sent = stores.iter().map(|(index, _)| index / ENTRIES_PER_LINE);
+        media.reseal(last_sequence, sent);
+    }
     let kept = |index: &u32| losers.binary_search(index).is_err();
     for (_, redo) in positions.redo.iter().filter(|(index, _)| kept(index)) {
         apply(media, redo, notes);
