@@ -257,15 +257,23 @@ fn a_fill_that_is_torn_on_both_members_is_none() {
         .find(|at| changed(0, *at))
         .expect("it changed");
     for first in 0..2 {
-        let mut images = before.clone();
-        for (member, at) in [(first, entry), (1 - first, entry + 8)] {
-            images[member][at..at + 8].copy_from_slice(&after[member][at..at + 8]);
+        for is_flipped in [false, true] {
+            let mut images = before.clone();
+            for (member, at) in [(first, entry), (1 - first, entry + 8)] {
+                images[member][at..at + 8].copy_from_slice(&after[member][at..at + 8]);
+            }
+            if is_flipped {
+                // All of it is there, but for a bit.
+                let at = entry..entry + 16;
+                images[1 - first][at.clone()].copy_from_slice(&after[1 - first][at]);
+                images[1 - first][entry + 9] ^= 1;
+            }
+            let both = regions(&[&images[0], &images[1]]);
+            let pool = Pool::open_on(both, options().runtime_options().clone()).expect("open");
+            let volume = mirror.attach(&pool);
+            mirror.check_held(&volume, 0..1, 1);
+            mirror.check_held(&volume, 5..6, 0);
         }
-        let both = regions(&[&images[0], &images[1]]);
-        let pool = Pool::open_on(both, options().runtime_options().clone()).expect("open");
-        let volume = mirror.attach(&pool);
-        mirror.check_held(&volume, 0..1, 1);
-        mirror.check_held(&volume, 5..6, 0);
     }
 }
 

@@ -85,8 +85,9 @@ pub(super) fn find(media: &Media, main: BaseTable<'_>, index: u32) -> Found {
         // Torn, with a bit flipped, or nonsense: the other one has it.
         (Ok(a), Err(_)) if a.is_none() || is_clean(a) => Found::Unfinished,
         (Err(_), Ok(b)) if b.is_none() || is_clean(b) => Found::Unfinished,
-        // Each has another half of a fill: nothing else leaves a half of an entry alone.
-        (Err(BadEntry::Torn), Err(BadEntry::Torn)) => Found::Unfinished,
+        // One has half of a fill, and the other one another half, or all of it with a bit flipped: nothing else leaves a half
+        // of an entry alone.
+        (Err(BadEntry::Torn), Err(_)) | (Err(_), Err(BadEntry::Torn)) => Found::Unfinished,
         (Ok(_), Err(_)) => Found::Chosen(one),
         (Err(_), Ok(_)) => Found::Chosen(other),
         (Err(_), Err(_)) => Found::Contradiction,
