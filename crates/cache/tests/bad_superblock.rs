@@ -96,3 +96,23 @@ fn another_pools_member_is_not_left_out() {
     let error = open(&shadows, true).expect_err("refused");
     assert!(error.to_string().contains("another pool"), "{error}");
 }
+
+/// A superblock that matches its own check is as it was written. A newer release may have begun to change the pool.
+#[test]
+fn another_releases_superblock_stays_as_it_is() {
+    let mirror = Mirror::new();
+    let images = images(&mirror);
+    // The version, and a flag that nothing here knows.
+    for (member, (at, bit)) in [(0, (8, 1)), (1, (8, 2)), (1, (23, 6))] {
+        let mut images = images.clone();
+        let superblock = &mut images[member][..SUPERBLOCK_BYTES];
+        superblock[at] ^= 1 << bit;
+        let crc = forebay_pmem::crc32c(&superblock[..252]).to_le_bytes();
+        superblock[252..].copy_from_slice(&crc);
+        let shadows = shadows(&images);
+        open(&shadows, false).expect_err("refused");
+        reads(&mirror, &open(&shadows, true).expect("open"));
+        let state = shadows[member].crash_state();
+        assert!(state.durable() == images[member], "it is not changed");
+    }
+}

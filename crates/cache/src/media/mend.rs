@@ -55,6 +55,10 @@ pub(super) fn mended(
     let roster = Roster::read(other, &geometry, &superblock.pool_uuid)?;
     let mut found = [0; SUPERBLOCK_BYTES];
     region.read(0, &mut found);
+    if Superblock::decode(&found).is_some() {
+        // As it was written: by another release, which may know why it differs.
+        return None;
+    }
     let right = like(
         &superblock.encode(),
         number,
