@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use forebay::unstable::{MediumArea, medium_areas};
 use forebay::{
     Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, Redundancy, Region,
     RuntimeOptions,
 };
-use forebay_pmem::shadow::{Distribution, FenceFailure, Shadow, ShadowModel};
+use forebay_pmem::shadow::{Distribution, Fault, FenceFailure, Shadow, ShadowModel};
 
 const BLOCK: usize = 128;
 const BLOCKS: u64 = 64;
@@ -133,6 +134,30 @@ fn a_member_that_was_away_is_left_out_and_two_histories_are_refused() {
     let refused = Pool::open_on(regions(&[&after[0], &other]), runtime());
     let refused = refused.expect_err("two histories").to_string();
     assert!(refused.contains("each has writes"), "{refused}");
+}
+
+/// The medium loses the write of the roster that says that a member is out.
+#[test]
+fn a_roster_that_the_medium_lost_is_written_again() {
+    for gone in 0..2 {
+        let (mirror, pool) = Mirror::new(&options());
+        let volume = mirror.attach(&pool);
+        put(&volume, 0..10, 1);
+        let left = &mirror.members[1 - gone];
+        let areas = medium_areas(&pool).into_iter();
+        for (_, bytes) in areas.filter(|(area, _)| *area == MediumArea::Roster) {
+            let (offset, len) = (bytes.start, bytes.end - bytes.start);
+            left.inject(Fault::LostWrite { offset, len });
+        }
+        pool.fail_member(gone as u32).expect("one is left");
+        assert_eq!(left.struck(), 1);
+        put(&volume, 0..20, 2);
+        let durable = mirror.durable();
+        let given = regions(&[&durable[0], &durable[1]]);
+        let pool = Pool::open_on(given, options().runtime_options().clone()).expect("open");
+        assert_eq!(members_in(&pool), [1 - gone as u32]);
+        mirror.check(&pool, 0..20, 2);
+    }
 }
 
 #[test]

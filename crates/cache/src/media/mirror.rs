@@ -58,9 +58,8 @@ impl MirrorStart {
     pub(crate) fn store_roster(&self, regions: &[Region], geometry: &Geometry) -> Result<()> {
         if self.is_changed {
             for region in regions {
-                self.roster.store(region, geometry, self.pool_uuid);
-                // Orders the roster before anything that the members lack that are out.
-                region.fence()?;
+                // Before anything that the members lack that are out.
+                self.roster.settle(region, geometry, self.pool_uuid)?;
             }
         }
         Ok(())
@@ -390,9 +389,8 @@ impl Mirror {
         // Before the roster is stored: one that may reach the medium, and does not count, looks like another history.
         left.fence()?;
         if !mutated(Mutant::RosterAfterAcknowledgement) {
-            next.store(left, geometry, self.pool_uuid);
-            // Orders the roster before anything is acknowledged that the member lacks.
-            left.fence()?;
+            // Before anything is acknowledged that the member lacks.
+            next.settle(left, geometry, self.pool_uuid)?;
         }
         *roster = next;
         self.set_served(view.served.without(gone));
@@ -447,13 +445,12 @@ impl Mirror {
         }
         let (complete, _) = view.copies();
         let next = roster.with_rebuilding(number, identity);
-        next.store(complete, geometry, self.pool_uuid);
-        // Orders the roster before the new member's: where that one is, the others know of it.
-        complete.fence()?;
+        // Before the new member's: where that one is, the others know of it.
+        next.settle(complete, geometry, self.pool_uuid)?;
         *roster = next;
-        roster.store(&region, geometry, self.pool_uuid);
-        // Orders the roster before what the member is sent. Without it the member is as if it were not there.
-        region.fence().map_err(|error| unusable(&region, &error))?;
+        // Before what the member is sent. Without it the member is as if it were not there.
+        let settled = roster.settle(&region, geometry, self.pool_uuid);
+        settled.map_err(|error| unusable(&region, &error))?;
         let added = self.added[slot].set(region);
         assert!(added.is_ok(), "under the roster's lock");
         self.set_served(joined);
@@ -482,15 +479,13 @@ impl Mirror {
         };
         let (complete, _) = view.copies();
         let next = roster.with_in(number);
-        next.store(complete, geometry, self.pool_uuid);
-        // Orders the roster before the member's own: a member that calls itself in is called so.
-        complete.fence()?;
+        // Before the member's own: a member that calls itself in is called so.
+        next.settle(complete, geometry, self.pool_uuid)?;
         *roster = next;
         // From here on the pool opens with this member only, whatever its own roster says.
         self.set_served(view.served.rebuilt(place));
-        roster.store(region, geometry, self.pool_uuid);
-        // Orders the roster before anything is acknowledged that rests on the member.
-        let fenced = region.fence();
+        // Before anything is acknowledged that rests on the member.
+        let fenced = roster.settle(region, geometry, self.pool_uuid);
         drop(roster);
         fenced.or_else(|failed| {
             let refused = unusable(region, &failed);

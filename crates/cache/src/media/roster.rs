@@ -4,11 +4,14 @@
 //! anything is acknowledged that it lacks; so of the rosters found later, the newest tells which members are
 //! enough. Two lines per member are written in turn, so that a torn one leaves the other.
 
-use forebay_pmem::Region;
+use forebay_pmem::{PmemError, Region};
 
 use crate::media::geometry::Geometry;
 use crate::media::layout::{ROSTER_ANCESTORS, ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine};
 use crate::mutants::{Mutant, mutated};
+
+/// Times that a roster is written before the member counts as failed.
+const ATTEMPTS_MAX: usize = 2;
 
 /// Epochs beyond it are nonsense: no counter of ours overflows.
 const EPOCH_MAX: u64 = 1 << 62;
@@ -236,6 +239,34 @@ impl Roster {
         let offset = geometry.roster_line(which);
         region.store(offset, &line);
         region.flush(offset, ROSTER_BYTES);
+    }
+
+    /// Makes it durable on a member, and looks whether the medium has it: over an older one that a lost write left there,
+    /// the next opening would believe a member that is out. All that was flushed before is durable, too.
+    ///
+    /// # Errors
+    /// The fence fails, or the medium does not take it, after which every fence fails.
+    pub(crate) fn settle(
+        &self,
+        region: &Region,
+        geometry: &Geometry,
+        pool_uuid: [u8; 16],
+    ) -> Result<(), PmemError> {
+        let (which, line) = self.line(pool_uuid);
+        let offset = geometry.roster_line(which);
+        for _ in 0..ATTEMPTS_MAX {
+            self.store(region, geometry, pool_uuid);
+            // Orders the roster before whatever rests on it.
+            region.fence()?;
+            region.evict(offset, ROSTER_BYTES);
+            let mut found = [0; ROSTER_BYTES];
+            region.read(offset, &mut found);
+            if found == line {
+                return Ok(());
+            }
+        }
+        region.poison();
+        region.fence()
     }
 }
 
