@@ -116,3 +116,23 @@ fn another_releases_superblock_stays_as_it_is() {
         assert!(state.durable() == images[member], "it is not changed");
     }
 }
+
+/// The other one was taken out, so that what is readable is not enough, whatever the operator believes.
+#[test]
+fn the_only_member_with_everything_is_not_left_out() {
+    for left in 0..2 {
+        let mirror = Mirror::new();
+        images(&mirror);
+        mirror.pool.fail_member(1 - left).expect("one is left");
+        let mut images = images(&mirror);
+        images[left as usize][..SUPERBLOCK_BYTES].fill(0x5a);
+        for without_missing in [false, true] {
+            let error = open(&shadows(&images), without_missing).expect_err("refused");
+            let ErrorKind::Refused { found, todo, .. } = error.kind() else {
+                panic!("{error}");
+            };
+            assert!(found.contains("was served without"), "{found}");
+            assert!(!todo.contains("--without-missing"), "{todo}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use forebay_pmem::Region;
 
 use crate::media::geometry::Geometry;
 use crate::media::layout::{MAGIC, SUPERBLOCK_BYTES, Superblock};
-use crate::media::roster::Roster;
+use crate::media::roster::{Roster, identity_of};
 
 /// So many bits may have turned over for a superblock to be known still.
 const FLIPPED_BITS_MAX: u32 = 8;
@@ -70,4 +70,24 @@ pub(super) fn mended(
     let flipped_bits: u32 = covered.map(|(one, other)| (one ^ other).count_ones()).sum();
     let mended = Superblock::decode(&right)?;
     (flipped_bits <= FLIPPED_BITS_MAX).then_some(mended)
+}
+
+/// Whether what does not start as a member has a roster all the same, by which it was served without `other`, whose
+/// superblock is `superblock`: then it has what that one lacks.
+pub(super) fn was_served_without(region: &Region, other: &Region, superblock: &Superblock) -> bool {
+    let geometry = Geometry::from_superblock(superblock);
+    let read = |region| Roster::read(region, &geometry, &superblock.pool_uuid);
+    if region.len() < superblock.member_bytes {
+        return false;
+    }
+    let (Some(own), Some(others)) = (read(region), read(other)) else {
+        return false;
+    };
+    let number = superblock.member ^ 1;
+    match own.epoch > others.epoch {
+        true => !own.has_in(superblock.member, identity_of(&superblock.member_uuid)),
+        false => own
+            .identity(number)
+            .is_some_and(|identity| own.is_of_another_history(&others, number, identity)),
+    }
 }

@@ -296,21 +296,43 @@ fn take_unread(
                 mended.push(superblock);
                 members.push(Member { region, superblock });
             }
-            None if without_missing => {}
-            None => {
-                let found = match error.kind() {
-                    ErrorKind::Refused { found, .. } => found.clone(),
-                    _ => error.to_string(),
-                };
-                return Err(refused(
-                    region.path(),
-                    format!("{found}; {} reads right", other.region.path().display()),
-                    "if it is a member of that pool, open the pool without it (on the command line --without-missing), and rebuild it",
-                ));
-            }
+            None => refuse_unread(&error, &region, other, without_missing)?,
         }
     }
     Ok(mended)
+}
+
+/// Refuses what does not start as a member does, unless the caller says that what is missing is gone for good. What was
+/// served without the other member is not gone for good as long as it is named.
+fn refuse_unread(
+    error: &Error,
+    region: &Region,
+    other: &Member,
+    without_missing: bool,
+) -> Result<()> {
+    let is_newer = mend::was_served_without(region, &other.region, &other.superblock);
+    if without_missing && !is_newer {
+        return Ok(());
+    }
+    let found = match error.kind() {
+        ErrorKind::Refused { found, .. } => found.clone(),
+        _ => error.to_string(),
+    };
+    let other = other.region.path().display();
+    Err(match is_newer {
+        true => refused(
+            region.path(),
+            format!(
+                "{found}; by its roster it was served without {other}, which lacks what was written since"
+            ),
+            "restore its start from a copy; to lose what was written since, do not name it",
+        ),
+        false => refused(
+            region.path(),
+            format!("{found}; {other} reads right"),
+            "if it is a member of that pool, open the pool without it (on the command line --without-missing), and rebuild it",
+        ),
+    })
 }
 
 /// Those members of a mirrored pool that have all that was acknowledged.
