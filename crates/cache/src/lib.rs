@@ -60,8 +60,8 @@ mod testing;
 
 pub use api::extents::BlockState;
 pub use api::pool::{
-    DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool, ScrubOptions,
-    ScrubProgress,
+    DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool, RebuildOptions,
+    ScrubOptions, ScrubProgress,
 };
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;

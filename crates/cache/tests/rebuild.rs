@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay::{
-    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, RebuildProgress, Redundancy,
-    Region, RuntimeOptions, Volume,
+    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, RebuildOptions,
+    RebuildProgress, Redundancy, Region, RuntimeOptions, Volume,
 };
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
@@ -326,16 +326,50 @@ fn a_file_that_a_crash_left_half_made_is_made_again_without_force() {
         pool.fail_member(1).expect("one is left");
         std::fs::remove_file(&paths[1]).expect("remove");
         std::fs::write(&paths[1], &image).expect("write");
-        let replaced = pool.replace_member(1, &paths[1], false, &mut go_on);
+        let replaced = pool.replace_member(1, &paths[1], &RebuildOptions::default(), &mut go_on);
         assert_eq!(replaced.is_ok(), is_taken, "{what}: {replaced:?}");
         if !is_taken {
             let found = std::fs::read(&paths[1]).expect("read");
             assert!(found == image, "{what} was changed");
-            pool.replace_member(1, &paths[1], true, &mut go_on)
+            let force = RebuildOptions::default().force(true);
+            pool.replace_member(1, &paths[1], &force, &mut go_on)
                 .expect(what);
         }
         assert_eq!(state_of(&pool, 1), MemberState::In, "{what}");
     }
+}
+
+#[test]
+fn a_rebuild_keeps_its_rate_and_ends_when_it_is_told_to() {
+    let folder = tempfile::tempdir().expect("folder");
+    let paths = ["one", "two"].map(|name| folder.path().join(name));
+    let pool = Pool::create(&options().members(&paths).member_bytes(1 << 20)).expect("create");
+    let volume = pool.attach(Backing::memory(BLOCKS * BLOCK as u64));
+    let volume = volume.expect("attach");
+    for block in 0..BLOCKS {
+        volume.write(block, &[7; BLOCK]).expect("write");
+    }
+    pool.fail_member(1).expect("one is left");
+    let (mut last_bytes, mut rests) = (0, 0);
+    let mut end = |progress: RebuildProgress| {
+        let done_bytes = progress.done_bytes;
+        rests += u32::from(done_bytes > 0 && done_bytes == last_bytes);
+        last_bytes = done_bytes;
+        match rests {
+            3 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    };
+    // It would take hours.
+    let slow = RebuildOptions::default().rate_bytes_s(Some(1));
+    pool.replace_member(1, &paths[1], &slow, &mut end)
+        .expect_err("ended");
+    assert_eq!(rests, 3);
+    assert_eq!(state_of(&pool, 1), MemberState::Out);
+    let fast = RebuildOptions::default().rate_bytes_s(Some(1 << 40));
+    pool.replace_member(1, &paths[1], &fast, &mut go_on)
+        .expect("rebuilt");
+    assert_eq!(state_of(&pool, 1), MemberState::In);
 }
 
 /// The log of the new member begins in the midst of a lap. That is no hole, though another record was never fenced.

@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use forebay::{Member, MemberState, Pool, RebuildProgress, RebuildWatcher, Redundancy};
+use forebay::{
+    Member, MemberState, Pool, RebuildOptions, RebuildProgress, RebuildWatcher, Redundancy,
+};
 use forebay_command::{Failure, json_path};
 use serde_json::{Value, json};
 
@@ -121,6 +123,19 @@ pub struct Rebuild {
     is_done: bool,
 }
 
+/// How a member is to be rebuilt: over whatever is there with `force`, and at most so many bytes a second.
+///
+/// # Errors
+/// It would never end.
+pub fn rebuild_options(force: bool, rate: Option<u64>) -> Result<RebuildOptions, Failure> {
+    match rate {
+        Some(0) => Err(Failure::Arguments(String::from(
+            "a rebuild with a rate of 0 does not end; leave the rate out for no limit",
+        ))),
+        _ => Ok(RebuildOptions::default().force(force).rate_bytes_s(rate)),
+    }
+}
+
 /// What is to be done so that a member is in, on `path` or where it was.
 ///
 /// # Errors
@@ -165,14 +180,14 @@ pub fn plan_rebuild(
 }
 
 impl Rebuild {
-    /// Does it, unless it is done. What is at the path and is not the member's is overwritten with `force` only.
+    /// Does it, unless it is done.
     ///
     /// # Errors
     /// As [`Pool::replace_member`]; it was called off.
     pub fn carry_out(
         &self,
         pool: &Pool,
-        force: bool,
+        options: &RebuildOptions,
         watcher: &mut RebuildWatcher<'_>,
     ) -> Result<Value, Failure> {
         if self.is_done {
@@ -185,7 +200,7 @@ impl Rebuild {
             is_called_off = go_on.is_break();
             go_on
         };
-        let rebuilt = pool.replace_member(self.number, &self.path, force, &mut watched);
+        let rebuilt = pool.replace_member(self.number, &self.path, options, &mut watched);
         if rebuilt.is_err() && is_called_off {
             return Err(Failure::Cancelled(format!(
                 "called off; member {} is out as before",

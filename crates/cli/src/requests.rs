@@ -102,6 +102,8 @@ pub struct ReplaceMember {
     /// Overwrites what is there.
     #[serde(default)]
     pub force: bool,
+    /// Bytes a second that it copies at most.
+    pub rate: Option<u64>,
 }
 
 impl Parameters for ReplaceMember {

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use forebay::{Pool, PoolOptions, Volume};
+use forebay::{Pool, PoolOptions, RebuildOptions, Volume};
 
 use super::Bench;
 use super::mirror::{Appends, GROUP};
@@ -155,6 +155,7 @@ pub fn recovery(bench: &Bench) -> Result<Vec<Row>> {
 /// How long a member takes to go, with the next write, and to come back.
 pub fn rebuild(bench: &Bench) -> Result<Vec<Row>> {
     let (mut failures_ms, mut rebuilds_s) = (Vec::new(), Vec::new());
+    let options = RebuildOptions::default();
     for _ in 0..bench.repeats {
         let members = Members::new(&bench.scratch);
         let cached = pools::half_full(&members.mirror(bench.pool_bytes))?;
@@ -167,7 +168,7 @@ pub fn rebuild(bench: &Bench) -> Result<Vec<Row>> {
         let start = Instant::now();
         cached
             .pool
-            .replace_member(1, replacement.path(), false, &mut |_| {
+            .replace_member(1, replacement.path(), &options, &mut |_| {
                 ControlFlow::Continue(())
             })?;
         let gib = (cached.blocks * BLOCK_BYTES as u64) as f64 / f64::from(1 << 30);

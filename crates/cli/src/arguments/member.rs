@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use forebay_command::size;
 
 use crate::arguments::pool::Opening;
 
@@ -40,6 +41,7 @@ The last member cannot be taken out. One that is out is brought back with readd,
     /// Rebuild a member that is out on another file or device.
     #[command(after_help = "Example:
   forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool
+  forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool --rate 200M
 
 The pool is used meanwhile. Ctrl-C ends the rebuild (exit code 7): the member is out as before, and the command \
 can be repeated.")]
@@ -87,6 +89,17 @@ pub struct FailOptions {
     pub name: PathBuf,
 }
 
+/// How a member is rebuilt.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RebuildArguments {
+    /// Overwrite what is there, also if it is not that member.
+    #[arg(long)]
+    pub force: bool,
+    /// Bytes a second that are copied at most, like 200M [default: no limit].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub rate: Option<u64>,
+}
+
 /// A member to rebuild elsewhere.
 #[derive(Debug, Args)]
 pub struct ReplaceOptions {
@@ -97,9 +110,9 @@ pub struct ReplaceOptions {
     pub name: PathBuf,
     /// The file, which is made, or the device to rebuild it on.
     pub path: PathBuf,
-    /// Overwrite what is there.
-    #[arg(long)]
-    pub force: bool,
+    /// How.
+    #[command(flatten)]
+    pub how: RebuildArguments,
 }
 
 /// A member to rebuild where it was.
@@ -110,7 +123,7 @@ pub struct ReaddOptions {
     pub of: MemberPool,
     /// The member's number or path.
     pub name: PathBuf,
-    /// Overwrite what is there, also if it is not that member.
-    #[arg(long)]
-    pub force: bool,
+    /// How.
+    #[command(flatten)]
+    pub how: RebuildArguments,
 }

@@ -10,7 +10,7 @@ use forebay_command::{Failure, output, private_directory, progress};
 use forebay_serve::{Client, Request, control_path};
 use serde_json::Value;
 
-use crate::arguments::{MemberAction, MemberPool};
+use crate::arguments::{MemberAction, MemberPool, RebuildArguments};
 use crate::commands::attach;
 use crate::requests::{FailMember, Members, ReplaceMember};
 use crate::{idle_pool, members};
@@ -22,9 +22,9 @@ pub fn run(action: &MemberAction) -> Result<(), Failure> {
         MemberAction::Fail(options) => fail(&options.of, &options.name),
         MemberAction::Replace(options) => {
             let path = Some(options.path.as_path());
-            replace(&options.of, &options.name, path, options.force)
+            replace(&options.of, &options.name, path, options.how)
         }
-        MemberAction::Readd(options) => replace(&options.of, &options.name, None, options.force),
+        MemberAction::Readd(options) => replace(&options.of, &options.name, None, options.how),
     }
 }
 
@@ -60,7 +60,12 @@ fn fail(of: &MemberPool, name: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn replace(of: &MemberPool, name: &Path, path: Option<&Path>, force: bool) -> Result<(), Failure> {
+fn replace(
+    of: &MemberPool,
+    name: &Path,
+    path: Option<&Path>,
+    how: RebuildArguments,
+) -> Result<(), Failure> {
     let member = text_of(name)?;
     let report = match Client::connect(&control_path(&of.pool))? {
         Some(mut client) => {
@@ -68,11 +73,12 @@ fn replace(of: &MemberPool, name: &Path, path: Option<&Path>, force: bool) -> Re
             let request = Request::of(&ReplaceMember {
                 member,
                 path,
-                force,
+                force: how.force,
+                rate: how.rate,
             });
             progress::ask_patiently(&mut client, &request)?
         }
-        None => replace_here(of, &member, path, force)?,
+        None => replace_here(of, &member, path, how)?,
     };
     output::object(&report, of.json);
     Ok(())
@@ -82,8 +88,9 @@ fn replace_here(
     of: &MemberPool,
     name: &str,
     path: Option<&Path>,
-    force: bool,
+    how: RebuildArguments,
 ) -> Result<Value, Failure> {
+    let options = members::rebuild_options(how.force, how.rate)?;
     let is_called_off = progress::called_off_flag()?;
     if let Some(path) = path {
         private_directory::make_for(path)?;
@@ -101,7 +108,7 @@ fn replace_here(
         }
     };
     let planned = members::plan_rebuild(&pool, &given, name, path);
-    let replaced = planned.and_then(|rebuild| rebuild.carry_out(&pool, force, &mut watcher));
+    let replaced = planned.and_then(|rebuild| rebuild.carry_out(&pool, &options, &mut watcher));
     bar.clear();
     closed_after(pool, replaced)
 }

@@ -244,6 +244,7 @@ fn replace_member(
         let message = format!("\"path\" of replace-member is {path:?}; it is an absolute path");
         return Err(Refusal::new(RefusalKind::Invalid, message));
     }
+    let options = members::rebuild_options(replace.force, replace.rate).map_err(refusal)?;
     let _rebuilding = service.rebuild()?;
     let planned = members::plan_rebuild(&service.pool, &service.given, &replace.member, path);
     let rebuild = planned.map_err(refusal)?;
@@ -256,7 +257,7 @@ fn replace_member(
             false => ControlFlow::Continue(()),
         }
     };
-    let rebuilt = rebuild.carry_out(&service.pool, replace.force, &mut watcher);
+    let rebuilt = rebuild.carry_out(&service.pool, &options, &mut watcher);
     rebuilt.map_err(refusal)
 }
 

@@ -284,6 +284,37 @@ fn a_rebuild_that_is_called_off_leaves_the_member_out_and_can_be_repeated() {
 }
 
 #[test]
+fn a_rebuild_that_is_slow_is_seen_and_called_off() {
+    let env = with_mirror();
+    let daemon = serve_both(&env);
+    let mut disk = client(&env);
+    write(&mut disk, 0..500);
+    let readd = ["member", "readd", "POOL", "1"];
+    env.ask(&["member", "fail", "POOL", "1"]);
+    env.refuses(&[&readd[..], &["--rate", "0"]].concat(), 2, "rate of 0");
+    // It would take hours.
+    let mut command = env.command(&[&readd[..], &["--rate", "100"]].concat());
+    let quiet = std::process::Stdio::null;
+    let rebuilding = command.stdout(quiet()).stderr(quiet()).spawn().unwrap();
+    let list = ["member", "list", "POOL"];
+    let until = Instant::now() + Duration::from_secs(20);
+    while states(&env, &list, 9) != ["in", "rebuilding"] {
+        assert!(Instant::now() < until, "it does not begin");
+    }
+    check(&mut disk, 500);
+    let pid = rustix::process::Pid::from_child(&rebuilding);
+    rustix::process::kill_process(pid, Signal::INT).unwrap();
+    let ended = rebuilding.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(7), "{ended:?}");
+    while states(&env, &list, 9) != ["in", "out"] {
+        assert!(Instant::now() < until, "it goes on");
+    }
+    assert_eq!(env.ask(&readd)["state"], "in");
+    drop(disk);
+    daemon.end();
+}
+
+#[test]
 fn what_a_pool_keeps_twice_is_chosen_at_create_and_said() {
     let env = TestEnv::new();
     let create = |more: &[&str]| {
@@ -343,6 +374,8 @@ fn odd_requests_about_members_are_refused_and_change_nothing() {
         r#"{"command": "replace-member", "member": "1", "path": "/dev/null", "force": true}"#
             .into(),
         r#"{"command": "replace-member", "member": "1", "path": 7}"#.into(),
+        r#"{"command": "replace-member", "member": "1", "rate": 0}"#.into(),
+        r#"{"command": "replace-member", "member": "1", "rate": "4K"}"#.into(),
         r#"{"command": "replace-member", "member": "1", "path": null, "force": "yes"}"#.into(),
     ];
     for line in &odd {

@@ -8,6 +8,7 @@ mod grow;
 mod grow_volume;
 mod marks;
 mod members;
+mod pace;
 mod redundancy;
 mod scrub;
 mod settings;
@@ -33,7 +34,7 @@ pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
 pub use members::new_region;
 use members::{clear, member_region};
-pub use redundancy::{Member, MemberState};
+pub use redundancy::{Member, MemberState, RebuildOptions};
 pub use scrub::{ScrubOptions, ScrubProgress};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty

@@ -1,12 +1,14 @@
 //! Members of a mirrored pool: how they stand, and what takes them out and brings them back.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use forebay_pmem::Region;
 
 use super::Pool;
 use super::members::new_region;
-use crate::engine::RebuildWatcher;
+use super::pace::Pace;
+use crate::engine::{RebuildProgress, RebuildWatcher};
 use crate::error::{ErrorKind, Result};
 use crate::media::superblock;
 
@@ -32,6 +34,33 @@ pub enum MemberState {
     Rebuilding,
     /// The pool goes on without it.
     Out,
+}
+
+/// How a member is rebuilt. Each setter takes the options and returns them changed.
+///
+/// ```
+/// let options = forebay::RebuildOptions::default().rate_bytes_s(Some(200 << 20));
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RebuildOptions {
+    rate_bytes_s: Option<u64>,
+    force: bool,
+}
+
+impl RebuildOptions {
+    /// Bytes of blocks that are copied a second at most; as fast as it goes by default.
+    #[must_use]
+    pub fn rate_bytes_s(mut self, rate_bytes_s: Option<u64>) -> RebuildOptions {
+        self.rate_bytes_s = rate_bytes_s;
+        self
+    }
+    /// Overwrites whatever is at the path.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> RebuildOptions {
+        self.force = force;
+        self
+    }
 }
 
 impl Pool {
@@ -68,8 +97,8 @@ impl Pool {
     /// used. When this returns it is in: either member is enough again.
     ///
     /// A file that is not there is made. One that was the member before is overwritten, and what a crash left of the making of
-    /// one; another one only with `force`. `watcher` is told how far it is, and may end it. After an error, a crash, or a pool that was closed
-    /// meanwhile the member is out as before.
+    /// one; another one only with [`RebuildOptions::force`]. `watcher` is told how far it is, and may end it. After an error, a crash, or a
+    /// pool that was closed meanwhile the member is out as before.
     ///
     /// # Errors
     /// [`ErrorKind::Options`]: no mirror, no such member, it is not out, or `watcher` ended it.
@@ -80,7 +109,7 @@ impl Pool {
         &self,
         number: u32,
         path: &Path,
-        force: bool,
+        options: &RebuildOptions,
         watcher: &mut RebuildWatcher<'_>,
     ) -> Result<()> {
         let media = self.pipeline().media();
@@ -92,12 +121,22 @@ impl Pool {
         let region_options = &self.pipeline().options().region;
         let len = media.geometry.member_bytes;
         // Whatever is there is overwritten with force, also what is no region.
-        let is_free = force || (path.exists() && self.was_member(path, number)?);
+        let is_free = options.force || (path.exists() && self.was_member(path, number)?);
         let region = new_region(path, len, is_free, region_options)?;
-        self.replace_member_on(number, region, watcher)
+        let (mut pace, mut done_bytes) = (Pace::new(options.rate_bytes_s), 0);
+        self.replace_member_on(number, region, &mut |progress: RebuildProgress| {
+            // A pass over what could not be copied in the first one counts from 0 again.
+            pace.note(progress.done_bytes.saturating_sub(done_bytes));
+            done_bytes = progress.done_bytes;
+            watcher(progress)?;
+            while !pace.is_due() {
+                watcher(progress)?;
+            }
+            ControlFlow::Continue(())
+        })
     }
 
-    /// As `replace_member`, over a region that is mapped already, whatever it holds.
+    /// As `replace_member`, as fast as it goes, over a region that is mapped already, whatever it holds.
     ///
     /// # Errors
     /// As [`Pool::replace_member`].

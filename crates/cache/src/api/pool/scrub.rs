@@ -1,9 +1,9 @@
 //! Scrubbing a pool while it is used: how fast, how far it is, and a way to stop.
 
 use std::ops::{ControlFlow, Range};
-use std::time::{Duration, Instant};
 
 use super::Pool;
+use super::pace::Pace;
 use crate::engine::{Engine, ScrubReport};
 use crate::error::Result;
 use crate::table::index::ENTRIES_PER_LINE;
@@ -12,8 +12,6 @@ use crate::table::index::ENTRIES_PER_LINE;
 const STEP_ENTRIES: u32 = 128;
 /// Lines of the table that are compared while the next checkpoint waits.
 const STEP_LINES: u32 = 512;
-/// How long a scrub that is to be slow sleeps at once.
-const NAP: Duration = Duration::from_millis(10);
 
 /// How a pool is scrubbed. Each setter takes the options and returns them changed.
 ///
@@ -78,8 +76,7 @@ struct Scrub<'a, 'w> {
     watcher: &'a mut Watcher<'w>,
     report: ScrubReport,
     done_slots: u64,
-    started: Instant,
-    bytes: u64,
+    pace: Pace,
 }
 
 /// What a step does, with so many entries, or lines.
@@ -110,8 +107,7 @@ impl Pool {
             watcher: progress,
             report: ScrubReport::default(),
             done_slots: 0,
-            started: Instant::now(),
-            bytes: 0,
+            pace: Pace::new(options.rate_bytes_s),
         };
         let geometry = &engine.media().geometry;
         let is_mirrored = engine.media().is_mirrored();
@@ -146,7 +142,8 @@ impl Scrub<'_, '_> {
         let mut at = 0;
         while at < count {
             let end = count.min(at + at_once);
-            self.bytes += step(self.engine, at..end, self.options.evict, &mut self.report)?;
+            let bytes = step(self.engine, at..end, self.options.evict, &mut self.report)?;
+            self.pace.note(bytes);
             self.done_slots += u64::from(end - at) * u64::from(are_slots);
             at = end;
             if self.rest().is_break() {
@@ -158,17 +155,11 @@ impl Scrub<'_, '_> {
 
     /// Tells how far it is, and rests until what was read is within the rate.
     fn rest(&mut self) -> ControlFlow<()> {
-        loop {
+        self.tell()?;
+        while !self.pace.is_due() {
             self.tell()?;
-            let due = self.options.rate_bytes_s.map_or(Duration::ZERO, |rate| {
-                Duration::from_secs_f64(self.bytes as f64 / rate.max(1) as f64)
-            });
-            let left = due.saturating_sub(self.started.elapsed());
-            if left.is_zero() {
-                return ControlFlow::Continue(());
-            }
-            std::thread::sleep(left.min(NAP));
         }
+        ControlFlow::Continue(())
     }
 
     fn tell(&mut self) -> ControlFlow<()> {
