@@ -40,13 +40,13 @@ impl<'a> Contender<'a> {
         check_interrupt()?;
         // All threads run the same contender at the same time.
         self.kernel.map_or_else(Kernel::chosen, Ok)?.switch_to()?;
-        let (start, processor_start) = (Instant::now(), processor_time());
+        let (start, processor_start) = (Instant::now(), Clock::Processor.now());
         let mut operations = 0;
         loop {
             operations += (self.batch)()?;
             let elapsed = start.elapsed();
             if elapsed >= pace.slice {
-                let had = processor_time().saturating_sub(processor_start);
+                let had = Clock::Processor.now().saturating_sub(processor_start);
                 let counted = match pace.clock {
                     Clock::Wall => elapsed,
                     Clock::Processor => had,
@@ -72,12 +72,6 @@ struct Slice {
 /// A contender's name and slices in one thread.
 type Slices = (&'static str, Result<Vec<Slice>>);
 
-/// How long this thread has had a processor.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// What rates are by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Clock {
@@ -85,6 +79,17 @@ pub enum Clock {
     Wall,
     /// Time in which the measuring thread had a processor
     Processor,
+}
+
+impl Clock {
+    /// Its time; of processor time that of the calling thread.
+    pub fn now(self) -> Duration {
+        let time = clock_gettime(match self {
+            Clock::Wall => ClockId::Monotonic,
+            Clock::Processor => ClockId::ThreadCPUTime,
+        });
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
 }
 
 /// Slices: how long, how many of each contender.

@@ -9,6 +9,9 @@ use crate::payload::{BLOCK_BYTES, Payload};
 use crate::scratch::{Scratch, ScratchFile};
 use forebay_harness::Result;
 
+/// Blocks of a full pool, per mille of its slots: reclaim keeps the others free.
+pub const FULL_PER_MILLE: u64 = 970;
+
 /// Blocks a transaction writes while a pool is filled.
 const FILL_BLOCKS: u64 = 64;
 
@@ -73,16 +76,24 @@ impl Members {
 
 /// A new pool, half full of dirty blocks.
 pub fn half_full(options: &PoolOptions) -> Result<CachedPool> {
-    filled(Pool::create(options)?, None)
+    let pool = Pool::create(options)?;
+    let blocks = pool.stats().slots / 2;
+    filled(pool, blocks)
+}
+
+/// A new pool, as full of dirty blocks as reclaim leaves it; nothing is written back from it.
+pub fn full(options: PoolOptions) -> Result<CachedPool> {
+    let pool = Pool::create(&idle(options))?;
+    let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
+    filled(pool, blocks)
 }
 
 /// A new pool with so many dirty blocks.
 pub fn with_blocks(options: &PoolOptions, blocks: u64) -> Result<CachedPool> {
-    filled(Pool::create(options)?, Some(blocks))
+    filled(Pool::create(options)?, blocks)
 }
 
-fn filled(pool: Pool, blocks: Option<u64>) -> Result<CachedPool> {
-    let blocks = blocks.unwrap_or(pool.stats().slots / 2);
+fn filled(pool: Pool, blocks: u64) -> Result<CachedPool> {
     let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;
     fill(&volume, blocks)?;
     let cached = pool.stats().cached_blocks;

@@ -8,9 +8,6 @@ use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
 use forebay_harness::{Result, Row};
 
-/// Blocks of a full pool, per mille of its slots: reclaim keeps the others free.
-pub const FULL_PER_MILLE: u64 = 970;
-
 /// Operations before the second look, so that what grows with use has grown.
 const WARM_UP: u64 = 100_000;
 
@@ -19,7 +16,7 @@ pub fn per_block(bench: &Bench) -> Result<Vec<Row>> {
     let (file, disk) = (bench.scratch.file("pool"), bench.scratch.file("disk"));
     let options = pools::dirty_options(file.path(), bench.pool_bytes);
     let pool = Pool::create(&options)?;
-    let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
+    let blocks = pool.stats().slots * pools::FULL_PER_MILLE / 1000;
     std::fs::File::create(disk.path())?.set_len(blocks * BLOCK_BYTES as u64)?;
     let volume = pool.attach(Backing::file(disk.path())?)?;
     pools::fill(&volume, blocks)?;

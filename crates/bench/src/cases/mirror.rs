@@ -3,7 +3,6 @@
 use forebay::{Backing, Pool};
 
 use super::Bench;
-use super::dram::FULL_PER_MILLE;
 use super::lines::{Window, count};
 use crate::allocator::held_bytes;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
@@ -177,7 +176,7 @@ pub fn dram(bench: &Bench) -> Result<Vec<Row>> {
     let (members, disk) = (Members::new(&bench.scratch), bench.scratch.file("disk"));
     let options = pools::idle(members.mirror(bench.pool_bytes));
     let pool = Pool::create(&options)?;
-    let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
+    let blocks = pool.stats().slots * pools::FULL_PER_MILLE / 1000;
     std::fs::File::create(disk.path())?.set_len(blocks * BLOCK_BYTES as u64)?;
     let volume = pool.attach(Backing::file(disk.path())?)?;
     pools::fill(&volume, blocks)?;

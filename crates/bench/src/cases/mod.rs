@@ -8,6 +8,8 @@ mod kernels;
 mod ladder;
 mod lines;
 mod mirror;
+mod mirror_clients;
+mod mirror_reads;
 mod mirror_times;
 mod nbd;
 mod page_pool;
@@ -186,6 +188,28 @@ pub const CASES: &[Case] = &[
             ("mirror_append_256b_vs_none", AtLeast(0.60)),
         ],
         run: mirror_times::commits,
+    },
+    Case {
+        rows: &[("verified_read_vs_unverified", AtLeast(0.75))],
+        run: mirror_reads::hits,
+    },
+    Case {
+        rows: &[("scrub_vs_raw_read", AtLeast(0.7))],
+        run: mirror_reads::scrub,
+    },
+    Case {
+        rows: &[
+            ("p99_scrub_vs_idle", AtMost(1.2)),
+            ("scrub_loaded_mib_s", AtLeast(20.0)),
+        ],
+        run: mirror_clients::beside_scrub,
+    },
+    Case {
+        rows: &[
+            ("p99_rebuild_vs_idle", AtMost(1.2)),
+            ("rebuild_loaded_mib_s", AtLeast(100.0)),
+        ],
+        run: mirror_clients::beside_rebuild,
     },
     Case {
         rows: &[("recovery_mirror_vs_none", AtMost(1.6))],

@@ -15,7 +15,6 @@ use forebay_harness::{Result, Row, median};
 use rustix::fs::Advice;
 
 use super::Bench;
-use super::dram::FULL_PER_MILLE;
 use crate::contest::Contender;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
@@ -189,7 +188,7 @@ pub fn cold_open(bench: &Bench) -> Result<Vec<Row>> {
     let file = bench.scratch.disk_file("pool");
     let options = pools::dirty_options(file.path(), bench.pool_bytes);
     let pool = Pool::create(&options)?;
-    let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
+    let blocks = pool.stats().slots * pools::FULL_PER_MILLE / 1000;
     let store = Arc::new(MemoryStore::new(blocks * BLOCK_BYTES as u64));
     let volume = pool.attach(Backing::from_store(store.clone()))?;
     pools::fill(&volume, blocks)?;

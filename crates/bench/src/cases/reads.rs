@@ -8,10 +8,37 @@ use forebay::VerifyPolicy;
 use super::{Bench, kernels};
 use crate::contest::Contender;
 use crate::payload::{BLOCK_BYTES, Blocks};
-use crate::pools;
+use crate::pools::{self, CachedPool};
 use forebay_harness::{Result, Row};
 
 const BATCH: u64 = 64;
+
+/// Reads of random blocks, which are all cached.
+pub(super) fn hits_of<'a>(
+    cached: &'a CachedPool,
+    name: &'static str,
+    policy: VerifyPolicy,
+    seed: u64,
+) -> Contender<'a> {
+    let mut blocks = Blocks::new(seed, 0, cached.blocks);
+    let mut out = vec![0; BLOCK_BYTES];
+    Contender::new(name, move || {
+        // One policy holds for the pool; it is set back and forth between the slices.
+        cached.pool.set_verify(policy);
+        for _ in 0..BATCH {
+            cached.volume.read(blocks.next(), black_box(&mut out))?;
+        }
+        Ok(BATCH)
+    })
+}
+
+/// Fails if a read was none of a cached block.
+pub(super) fn check_hits(cached: &CachedPool) -> Result<()> {
+    match cached.pool.stats().totals.read_misses {
+        0 => Ok(()),
+        misses => Err(format!("{misses} reads missed, though every block is cached").into()),
+    }
+}
 
 /// Verified and unverified read hits over a pool of twice the usual size.
 pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
@@ -19,37 +46,19 @@ pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
     let (file, raw_file) = (bench.scratch.file("pool"), bench.scratch.file("raw"));
     let cached = pools::half_full(&pools::options(file.path(), bytes))?;
     let raw = pools::raw_memory(raw_file.path(), bytes)?;
-    let misses_before = cached.pool.stats().totals.read_misses;
-    let read = |name, policy, seed: u64| {
-        let cached = &cached;
-        let mut blocks = Blocks::new(seed, 0, cached.blocks);
-        let mut out = vec![0; BLOCK_BYTES];
-        Contender::new(name, move || {
-            // One policy holds for the pool; it is set back and forth between the slices.
-            cached.pool.set_verify(policy);
-            for _ in 0..BATCH {
-                cached.volume.read(blocks.next(), black_box(&mut out))?;
-            }
-            Ok(BATCH)
-        })
-    };
     let outcome = bench.contest("read 4 KiB", 1, |_| {
+        let verified = |name| hits_of(&cached, name, VerifyPolicy::Always, 31);
         let mut contenders = vec![
-            read("verified", VerifyPolicy::Always, 31),
-            read("unverified", VerifyPolicy::Never, 32),
+            verified("verified"),
+            hits_of(&cached, "unverified", VerifyPolicy::Never, 32),
             // As many blocks as are resident, so that both reach over the same extent.
             kernels::copy_out(&raw, cached.blocks, 33),
         ];
-        contenders.extend(
-            kernels::forced()
-                .map(|kernel| read(kernel.name(), VerifyPolicy::Always, 31).with_kernel(kernel)),
-        );
+        contenders
+            .extend(kernels::forced().map(|kernel| verified(kernel.name()).with_kernel(kernel)));
         contenders
     })?;
-    let misses = cached.pool.stats().totals.read_misses - misses_before;
-    if misses > 0 {
-        return Err(format!("{misses} reads missed, though every block is cached").into());
-    }
+    check_hits(&cached)?;
     let vs_memcpy = |name: &str| outcome.ratio(name, "memcpy");
     let name = "read_hit_4k_vs_memcpy";
     let unverified = "read_hit_4k_unverified_vs_memcpy";

@@ -8,7 +8,6 @@ use forebay::{Backing, Pool};
 use forebay_harness::{Daemon, Result, Row, median};
 
 use super::Bench;
-use super::dram::FULL_PER_MILLE;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
 
@@ -38,7 +37,7 @@ pub fn after_sigkill(bench: &Bench) -> Result<Vec<Row>> {
              replayed",
             stats.cached_blocks, stats.dirty_blocks, stats.free_slots, stats.slots, report.records
         ));
-        if stats.dirty_blocks < stats.slots * (FULL_PER_MILLE - 1) / 1000 {
+        if stats.dirty_blocks < stats.slots * (pools::FULL_PER_MILLE - 1) / 1000 {
             return Err("the pool was not full and dirty when it was opened".into());
         }
         per_gib.push(elapsed_ms / (bytes as f64 / f64::from(1 << 30)));
@@ -64,7 +63,7 @@ pub fn victim(path: &Path, bytes: u64) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let options = pools::dirty_options(path, bytes);
     let pool = Pool::create(&options)?;
-    let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
+    let blocks = pool.stats().slots * pools::FULL_PER_MILLE / 1000;
     let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;
     pools::fill(&volume, blocks)?;
     println!("ready");
