@@ -296,7 +296,7 @@ fn take_unread(
                 mended.push(superblock);
                 members.push(Member { region, superblock });
             }
-            None => refuse_unread(&error, &region, other, without_missing)?,
+            None => refuse_unread(error, &region, other, without_missing)?,
         }
     }
     Ok(mended)
@@ -305,7 +305,7 @@ fn take_unread(
 /// Refuses what does not start as a member does, unless the caller says that what is missing is gone for good. What was
 /// served without the other member is not gone for good as long as it is named.
 fn refuse_unread(
-    error: &Error,
+    error: Error,
     region: &Region,
     other: &Member,
     without_missing: bool,
@@ -314,9 +314,8 @@ fn refuse_unread(
     if without_missing && !is_newer {
         return Ok(());
     }
-    let found = match error.kind() {
-        ErrorKind::Refused { found, .. } => found.clone(),
-        _ => error.to_string(),
+    let ErrorKind::Refused { found, .. } = error.kind() else {
+        return Err(error);
     };
     let other = other.region.path().display();
     Err(match is_newer {
