@@ -6,12 +6,21 @@
 use forebay_pmem::Region;
 
 use crate::media::Media;
-use crate::media::layout::SUPERBLOCK_BYTES;
+use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::media::mend;
 use crate::media::roster::Roster;
 
 /// Times that a copy is written before it counts as one that cannot be repaired.
 const ATTEMPTS_MAX: usize = 2;
+
+/// Whether two members have the same in these lines.
+pub(crate) fn are_same_lines(one: &Region, other: &Region, offset: u64, len: u64) -> bool {
+    let mut lines = (offset..offset + len).step_by(LINE_BYTES as usize);
+    lines.all(|at| {
+        let (one, other) = (one.line(at), other.line(at));
+        (0..8).all(|word| one.word(word) == other.word(word))
+    })
+}
 
 /// What became of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -212,8 +212,10 @@ impl Media {
     }
     /// Has the entry table read.
     pub(crate) fn read_table_ahead(&self) {
-        self.main().read_ahead(self.table());
-        self.main().populate(self.table(), false);
+        for region in self.metadata() {
+            region.read_ahead(self.table());
+            region.populate(self.table(), false);
+        }
     }
     /// Says that nearly all of the entry table will be stored to.
     pub(crate) fn store_table_ahead(&self) {

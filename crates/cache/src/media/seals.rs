@@ -13,7 +13,7 @@
 use forebay_pmem::Region;
 
 use crate::media::Media;
-use crate::media::copies::LineState;
+use crate::media::copies::{LineState, are_same_lines};
 use crate::media::layout::{ENTRY_BYTES, LINE_BYTES, SEAL_BYTES};
 
 /// A line of four entries.
@@ -99,9 +99,7 @@ impl Media {
             .fits(&self.table_line(region, number), number)
     }
     fn is_same_line(&self, one: &Region, other: &Region, number: u32) -> bool {
-        let offset = self.table_line_offset(number);
-        let (one, other) = (one.line(offset), other.line(offset));
-        (0..8).all(|at| one.word(at) == other.word(at))
+        are_same_lines(one, other, self.table_line_offset(number), LINE_BYTES)
     }
 
     /// Stores the seal of a line that is sent with this S. [`Media::flush_seals`] sends it.
@@ -251,7 +249,14 @@ impl Media {
     /// cache only, could vouch for a line of before. Durable with the next fence.
     pub(crate) fn reseal(&self, sequence: u64, sent: impl IntoIterator<Item = u32>) {
         let mut numbers: Vec<u32> = sent.into_iter().collect();
-        for number in (0..self.table_lines()).filter(|number| !self.is_sealed(*number)) {
+        let (main, mate) = (self.main(), self.mate());
+        let is_sealed = |number: &u32| {
+            let (line, seal) = (self.table_line(main, *number), self.seal(main, *number));
+            let is_same =
+                |mate| self.seal(mate, *number) == seal && self.is_same_line(main, mate, *number);
+            seal.fits(&line, *number) && mate.is_none_or(is_same)
+        };
+        for number in (0..self.table_lines()).filter(|number| !is_sealed(number)) {
             let offset = self.geometry.seal_offset(number);
             self.on_metadata(|region| {
                 let line = self.table_line(region, number);

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::log::read_record;
 use crate::log::record::Records;
 use crate::media::Media;
+use crate::media::copies::are_same_lines;
 use crate::media::incarnation::{self, Incarnation};
 use crate::media::layout::{CheckpointLine, IncarnationLine, LINE_BYTES};
 use crate::media::salt::Salt;
@@ -14,11 +15,17 @@ use crate::media::salt::Salt;
 /// Streams each committed record to the member that lacks it; durable with the next fence.
 pub(super) fn log(media: &Media, salt: Salt, log: &Records) {
     let geometry = &media.geometry;
+    let (main, Some(mate)) = (media.main(), media.mate()) else {
+        return;
+    };
     let mut raw = Vec::new();
     for record in log.iter() {
         let (lane, position) = (record.lane(), record.position());
         let at = position % geometry.lane_bytes;
         let offset = geometry.lane_offset(lane) + at;
+        if are_same_lines(main, mate, offset, record.bytes()) {
+            continue;
+        }
         let copies: Vec<_> = media
             .metadata()
             .map(|region| {

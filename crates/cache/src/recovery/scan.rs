@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::log::read_record;
 use crate::log::record::{RawRecord, RawRecords};
 use crate::media::Media;
+use crate::media::copies::are_same_lines;
 use crate::media::geometry::Geometry;
 use crate::media::layout::LINE_BYTES;
 use crate::media::salt::Salt;
@@ -30,10 +31,10 @@ pub(super) fn scan(
     let mut all = RawRecords::default();
     let mut hole = None;
     let ring = Ring::of(&media.geometry);
-    let mut logs = scan_lanes(media, media.main(), salt);
+    let mut logs = scan_lanes(media, media.main(), salt, None);
     if let Some(mate) = media.mate() {
         // A record that is whole on either member is one.
-        let others = scan_lanes(media, mate, salt);
+        let others = scan_lanes(media, mate, salt, Some(&logs));
         for (log, other) in logs.iter_mut().zip(others) {
             log.merge(other);
         }
@@ -58,7 +59,15 @@ pub(super) fn scan(
 
 /// Every lane's log, by as many threads as its size pays for. Each prefetches its part of it, and this
 /// one meanwhile what is read next, the table.
-fn scan_lanes(media: &Media, region: &Region, salt: Salt) -> Vec<RawRecords> {
+///
+/// Of a mate only what the first member, in which these were found, does not have.
+fn scan_lanes(
+    media: &Media,
+    region: &Region,
+    salt: Salt,
+    known: Option<&[RawRecords]>,
+) -> Vec<RawRecords> {
+    let known = |lane: u32| known.map_or(&[][..], |logs| &logs[lane as usize].records);
     let lanes = media.geometry.lanes;
     let log_bytes = u64::from(lanes) * media.geometry.lane_bytes;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -67,7 +76,7 @@ fn scan_lanes(media: &Media, region: &Region, salt: Salt) -> Vec<RawRecords> {
         media.read_lanes_ahead(0..lanes);
         media.read_table_ahead();
         return (0..lanes)
-            .map(|lane| scan_lane(media, region, salt, lane))
+            .map(|lane| scan_lane(media, region, salt, lane, known(lane)))
             .collect();
     }
     let ranges = (0..threads).map(|n| n * lanes / threads..(n + 1) * lanes / threads);
@@ -76,7 +85,7 @@ fn scan_lanes(media: &Media, region: &Region, salt: Salt) -> Vec<RawRecords> {
             let lanes = move || {
                 media.read_lanes_ahead(range.clone());
                 range
-                    .map(|lane| scan_lane(media, region, salt, lane))
+                    .map(|lane| scan_lane(media, region, salt, lane, known(lane)))
                     .collect::<Vec<_>>()
             };
             let thread = std::thread::Builder::new();
@@ -94,13 +103,37 @@ fn scan_lanes(media: &Media, region: &Region, salt: Salt) -> Vec<RawRecords> {
     })
 }
 
-/// Whole records of this incarnation, also those that the table has already.
-fn scan_lane(media: &Media, region: &Region, salt: Salt, lane: u32) -> RawRecords {
+/// Whole records of this incarnation, also those that the table has already; without those that are `known`, which lie in
+/// the order of their offsets in the first member.
+fn scan_lane(
+    media: &Media,
+    region: &Region,
+    salt: Salt,
+    lane: u32,
+    known: &[RawRecord],
+) -> RawRecords {
     let lane_bytes = media.geometry.lane_bytes;
     let mut log = RawRecords::default();
     let mut raw = Vec::new();
     let mut offset = 0;
+    let mut known = known.iter().peekable();
     while offset < lane_bytes {
+        while known
+            .next_if(|it| it.position % lane_bytes < offset)
+            .is_some()
+        {}
+        let here = known.peek().filter(|it| it.position % lane_bytes == offset);
+        if let Some(bytes) = here.map(|it| it.bytes)
+            && are_same_lines(
+                media.main(),
+                region,
+                media.geometry.lane_offset(lane) + offset,
+                bytes,
+            )
+        {
+            offset += bytes;
+            continue;
+        }
         let whole = read_record(region, &media.geometry, salt, lane, offset, &mut raw);
         let added = whole.is_some_and(|position| log.add(lane, position, &raw));
         // Whole records never overlap: the later one would have changed the other's bytes.

@@ -394,6 +394,9 @@ impl RawRecords {
 
     /// Adds what another member's copy of the same lane has beyond these.
     pub(crate) fn merge(&mut self, other: RawRecords) {
+        if other.records.is_empty() {
+            return;
+        }
         let known: HashSet<u64> = self.records.iter().map(|record| record.position).collect();
         let is_new = |record: &&RawRecord| !known.contains(&record.position);
         for record in other.records.iter().filter(is_new) {
