@@ -57,6 +57,10 @@ pub enum VerifyPolicy {
     /// Every read.
     #[default]
     Always,
+    /// One read in 16, and what `Never` verifies.
+    Sampled,
+    /// As `Never`; scrubs are to find what is wrong. A daemon that serves the pool does them by itself.
+    Scrub,
     /// Only write-back, partial updates and `check`.
     Never,
 }
@@ -76,6 +80,8 @@ impl fmt::Display for VerifyPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             VerifyPolicy::Always => "always",
+            VerifyPolicy::Sampled => "sampled",
+            VerifyPolicy::Scrub => "scrub",
             VerifyPolicy::Never => "never",
         })
     }

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{ErrorKind, Result};
 
@@ -52,6 +53,19 @@ pub fn set_random_seed(seed: Option<u64>) {
 #[cfg(any(test, feature = "unstable-internals"))]
 pub fn set_duplicate_bits(bits: u32) {
     DUPLICATE_BITS.set(bits.clamp(1, u32::BITS));
+}
+
+/// Seconds since 1970, as lines of the medium have them.
+pub(crate) fn now_s() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let is_repeated = SEED.get().is_some();
+    since.map_or(1, |since| {
+        if is_repeated {
+            1
+        } else {
+            since.as_secs() as u32
+        }
+    })
 }
 
 /// The bits of a CRC by which equal blocks are looked for.

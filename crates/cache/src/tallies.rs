@@ -57,7 +57,19 @@ macro_rules! tallies {
     };
 }
 
+/// One read in so many is verified where not all are.
+const SAMPLED_READS: u64 = 16;
+
 impl Tally<'_> {
+    /// Whether this thread's next read is among those that are verified where not all are.
+    #[inline]
+    pub(crate) fn is_read_sampled(&self) -> bool {
+        self.shard
+            .read_hits
+            .load(Ordering::Relaxed)
+            .is_multiple_of(SAMPLED_READS)
+    }
+
     /// A transaction of whole blocks.
     #[inline]
     pub(crate) fn whole_blocks_committed(&self, blocks: u64, payload_bytes: u64) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forebay::unstable::{locate_block, table_bytes};
-use forebay::{Backing, MemoryStore, Pool, Redundancy, Region, ScrubOptions};
+use forebay::{Backing, MemoryStore, Pool, Redundancy, Region, ScrubOptions, ScrubProgress};
 use forebay_pmem::shadow::{Distribution, Fault, Shadow, ShadowModel};
 
 use halves::{BLOCK, BLOCKS, Mirror, noise, options, packed};
@@ -254,4 +254,56 @@ fn blocks_are_scrubbed_while_others_write_them() {
     assert_eq!(counts, [0; 4]);
     drop(volume);
     pool.close().expect("close");
+}
+
+/// Also by another process: what is told of it is beside the checkpoint.
+#[test]
+fn a_scrub_goes_on_where_one_ended() {
+    for closes in [true, false] {
+        let mirror = Mirror::new();
+        (0..100).for_each(|block| mirror.put(block, block));
+        assert_eq!(mirror.pool.stats().unverified, None);
+        let mut ended_at = 0;
+        let mut end_half_way = |progress: ScrubProgress| {
+            ended_at = progress.done_slots;
+            match progress.done_slots * 2 > progress.all_slots {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let options = ScrubOptions::default();
+        let report = mirror.pool.scrub(&options, &mut end_half_way);
+        let first = report.expect("scrub");
+        assert!(!first.is_whole && first.slots > 0, "{first:?}");
+        assert_eq!(mirror.pool.stats().unverified, None);
+        let Mirror {
+            members,
+            pool,
+            volume,
+            ..
+        } = mirror;
+        drop(volume);
+        match closes {
+            true => pool.close().expect("close"),
+            false => drop(pool),
+        }
+        let image = |shadow: &Arc<Shadow>| Region::shadow_from(shadow.crash_state().durable());
+        let on = members.iter().map(image).collect();
+        let runtime = halves::options().runtime_options().clone();
+        let pool = Pool::open_on(on, runtime).expect("open");
+        let mut began_at = None;
+        let mut go_on = |progress: ScrubProgress| {
+            began_at.get_or_insert(progress.done_slots);
+            ControlFlow::Continue(())
+        };
+        let resumed = pool.scrub(&options.clone().resume(true), &mut go_on);
+        let resumed = resumed.expect("scrub");
+        assert!(began_at > Some(ended_at), "{began_at:?} {ended_at}");
+        assert_eq!(resumed.slots + first.slots, 100);
+        assert!(resumed.is_whole && pool.stats().unverified.is_some());
+        // That one was whole, so the next one begins anew.
+        let mut to_the_end = |_| ControlFlow::Continue(());
+        let anew = pool.scrub(&options.resume(true), &mut to_the_end);
+        assert_eq!(anew.expect("scrub").slots, 100);
+    }
 }

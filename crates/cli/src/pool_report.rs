@@ -40,6 +40,7 @@ pub fn stat(pool: &Pool, given: &[PathBuf]) -> Value {
         "member_bytes": stats.member_bytes,
         "lane_bytes": stats.lane_bytes,
         "strict": stats.strict,
+        "unverified_s": stats.unverified.map(|unverified| unverified.as_secs()),
         "checkpoints": stats.checkpoints,
         "sequence": stats.sequence,
         "dram_bytes": stats.dram_bytes,

@@ -116,6 +116,9 @@ impl Parameters for ReplaceMember {
 pub struct ScrubStart {
     /// Bytes a second that it reads at most.
     pub rate: Option<u64>,
+    /// Begins anew, and not where one ended that was not whole.
+    #[serde(default)]
+    pub restart: bool,
 }
 
 impl Parameters for ScrubStart {

@@ -93,6 +93,9 @@ pub struct Stats {
     pub strict: bool,
     /// When reads verify.
     pub verify: VerifyPolicy,
+    /// No block has gone for longer without being verified or written: how long ago the last whole scrub began. `None` if
+    /// there was none.
+    pub unverified: Option<Duration>,
     /// Which blocks are evicted.
     pub replacement: ReplacementPolicy,
     /// How long the pool has been open; the totals are since then.
@@ -157,6 +160,7 @@ impl Pool {
             lane_bytes: geometry.lane_bytes,
             strict: log.is_strict(),
             verify: self.verify(),
+            unverified: self.unverified(),
             replacement: self.replacement(),
             uptime: self.opened_at.elapsed(),
             checkpoints: engine.checkpoints(),

@@ -30,12 +30,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::media::Media;
 use crate::media::entry::Key;
+use crate::media::layout::ScrubMark;
 use crate::media::salt::Salt;
 use crate::media::volumes::{self, Standing};
 use crate::mutants::{Mutant, mutated};
 use crate::options::VerifyPolicy;
 use crate::policy::replace::Switchable;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, Ordering};
 use crate::table::Table;
 use crate::table::slots::SlotCache;
 use crate::tallies::Tallies;
@@ -77,8 +78,9 @@ pub(crate) struct Engine {
     checkpoint: Mutex<CheckpointState>,
     /// Held while a member of a mirror is rebuilt.
     rebuilding: Mutex<()>,
+    scrub: Mutex<ScrubMark>,
     free_low_per_mille: u32,
-    verify: AtomicBool,
+    verify: AtomicU8,
     /// A fence failed, a thread panicked in a commit, or the pool was closed.
     poisoned: AtomicBool,
     /// The pool was closed while callers held volumes; it is poisoned soon after.
@@ -129,15 +131,23 @@ impl Engine {
     /// Whether reads compare blocks with their checks.
     #[inline]
     pub(crate) fn verifies(&self) -> bool {
-        self.verify.load(Ordering::Relaxed) || self.media().must_verify()
+        let policy = self.verify.load(Ordering::Relaxed);
+        policy == VerifyPolicy::Always as u8
+            || policy == VerifyPolicy::Sampled as u8 && self.tallies.mine().is_read_sampled()
+            || self.media().must_verify()
     }
-    /// The same of the policy alone.
-    pub(crate) fn verifies_always(&self) -> bool {
-        self.verify.load(Ordering::Relaxed)
+    pub(crate) fn verify_policy(&self) -> VerifyPolicy {
+        let policies = [
+            VerifyPolicy::Never,
+            VerifyPolicy::Sampled,
+            VerifyPolicy::Scrub,
+        ];
+        let now = self.verify.load(Ordering::Relaxed);
+        let found = policies.into_iter().find(|policy| *policy as u8 == now);
+        found.unwrap_or(VerifyPolicy::Always)
     }
     pub(crate) fn set_verify(&self, policy: VerifyPolicy) {
-        self.verify
-            .store(policy == VerifyPolicy::Always, Ordering::Relaxed);
+        self.verify.store(policy as u8, Ordering::Relaxed);
     }
     /// Whether changes are refused for good.
     pub(crate) fn is_poisoned(&self) -> bool {

@@ -15,10 +15,10 @@ use crate::log::lanes::Lanes;
 use crate::media::Media;
 use crate::media::entry::Entry;
 use crate::media::layout::LINE_BYTES;
-use crate::options::{RuntimeOptions, VerifyPolicy};
+use crate::options::RuntimeOptions;
 use crate::policy::replace::Switchable;
 use crate::recovery::NewIncarnation;
-use crate::sync::AtomicBool;
+use crate::sync::{AtomicBool, AtomicU8};
 use crate::table::Table;
 use crate::tallies::Tallies;
 
@@ -66,9 +66,10 @@ impl Engine {
                 sequence: incarnation.sequence,
                 count: 0,
             }),
+            scrub: Mutex::new(incarnation.scrub),
             rebuilding: Mutex::new(()),
             free_low_per_mille: options.free_low_per_mille,
-            verify: AtomicBool::new(options.verify == VerifyPolicy::Always),
+            verify: AtomicU8::new(options.verify as u8),
             poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             tallies: Tallies::default(),

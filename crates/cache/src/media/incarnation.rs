@@ -8,7 +8,7 @@ use forebay_pmem::Region;
 
 use crate::media::geometry::{Geometry, Sizes};
 use crate::media::layout::SEQUENCE_MAX;
-use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine};
+use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, ScrubMark};
 use crate::media::salt::Salt;
 
 /// Incarnations beyond it are nonsense: no counter of ours overflows.
@@ -27,6 +27,8 @@ pub(crate) struct Incarnation {
     /// The pool was served in this incarnation, see `start_incarnation`: on members but the first a checkpoint line
     /// of it says so, and in a mirrored pool one that is confirmed.
     pub(crate) is_confirmed: bool,
+    /// How scrubs stand.
+    pub(crate) scrub: ScrubMark,
     /// The older S of the two that are known.
     previous_checkpoint: u64,
     /// The salt of the incarnation to come, if its checkpoint line is there.
@@ -77,7 +79,13 @@ impl IncarnationLine {
 
 impl CheckpointLine {
     /// The line that says S = `sequence` of incarnation number `incarnation`.
-    pub(crate) fn new(incarnation: u64, salt: Salt, sequence: u64, sizes: Sizes) -> CheckpointLine {
+    pub(crate) fn new(
+        incarnation: u64,
+        salt: Salt,
+        sequence: u64,
+        sizes: Sizes,
+        scrub: ScrubMark,
+    ) -> CheckpointLine {
         CheckpointLine {
             incarnation,
             salt: salt.0,
@@ -87,8 +95,18 @@ impl CheckpointLine {
             slots_per_member: sizes.slots_per_member,
             lane_lines: sizes.lane_lines,
             confirmed: 0,
-            reserved: [0; 12],
+            scrub_entry: scrub.entry,
+            scrub_began_s: scrub.began_s,
+            scrubbed_s: scrub.scrubbed_s,
             crc: 0,
+        }
+    }
+
+    fn scrub(&self) -> ScrubMark {
+        ScrubMark {
+            scrubbed_s: self.scrubbed_s,
+            began_s: self.scrub_began_s,
+            entry: self.scrub_entry,
         }
     }
 
@@ -169,6 +187,12 @@ pub(crate) fn read(
         false => own.is_some(),
     };
     let found = checkpoints.iter().flatten();
+    // Two with the same S may differ in it.
+    let scrub = found
+        .clone()
+        .filter(|line| is_own(line))
+        .map(CheckpointLine::scrub);
+    let scrub = scrub.max().unwrap_or_default();
     let next_salt = found
         .clone()
         .find(|line| line.incarnation == number + 1)
@@ -185,6 +209,7 @@ pub(crate) fn read(
         checkpoint,
         checkpoint_line,
         is_confirmed,
+        scrub,
         previous_checkpoint,
         next_salt,
     })

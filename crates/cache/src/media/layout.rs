@@ -164,6 +164,17 @@ media_struct!(
         crc: u32,
     }
 );
+/// How scrubs of a pool stand. Times are in seconds since 1970; 0: there was none. Of two of one pool the greater one is
+/// the later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct ScrubMark {
+    /// When the last whole one began: each block was verified, or written, since.
+    pub(crate) scrubbed_s: u32,
+    /// When the one began that is not whole yet.
+    pub(crate) began_s: u32,
+    /// The entry at which that one goes on.
+    pub(crate) entry: u32,
+}
 media_struct!(
     /// Two per pool, used in turn; the valid one of the current incarnation with the greatest S counts.
     CheckpointLine, INCARNATION_BYTES, {
@@ -177,7 +188,10 @@ media_struct!(
         lane_lines: u32,
         /// Of a mirrored pool: 1 once every member has begun the incarnation, and before anything is served in it.
         confirmed: u32,
-        reserved: [u8; 12],
+        /// How scrubs stand, see [`ScrubMark`].
+        scrub_entry: u32,
+        scrub_began_s: u32,
+        scrubbed_s: u32,
         crc: u32,
     }
 );

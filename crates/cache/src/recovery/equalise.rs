@@ -99,6 +99,7 @@ pub(super) fn checkpoint_lines(
         current.salt,
         current.checkpoint,
         current.sizes,
+        current.scrub,
     );
     let line = match current.is_confirmed {
         true => line.confirmed(),

@@ -8,7 +8,7 @@ use forebay_pmem::Region;
 use crate::error::Result;
 use crate::media::Media;
 use crate::media::incarnation;
-use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine};
+use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, ScrubMark};
 use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 
@@ -20,6 +20,8 @@ pub(crate) struct NewIncarnation {
     pub(crate) sequence: u64,
     /// The checkpoint line that the next checkpoint overwrites.
     pub(crate) next_checkpoint_line: usize,
+    /// How scrubs stand.
+    pub(crate) scrub: ScrubMark,
 }
 
 /// Makes everything stored so far durable, then starts incarnation number `incarnation` with S = `sequence`.
@@ -31,6 +33,7 @@ pub(crate) fn start_incarnation(
     old_salt: Salt,
     sequence: u64,
     checkpoint_line: usize,
+    scrub: ScrubMark,
 ) -> Result<NewIncarnation> {
     let salt = if mutated(Mutant::SaltKept) {
         old_salt
@@ -38,7 +41,8 @@ pub(crate) fn start_incarnation(
         fresh_salt()?
     };
     clear_torn_place(media, &pool_uuid, incarnation)?;
-    let checkpoint = CheckpointLine::new(incarnation, salt, sequence, media.geometry.sizes());
+    let sizes = media.geometry.sizes();
+    let checkpoint = CheckpointLine::new(incarnation, salt, sequence, sizes, scrub);
     let offset = media.geometry.checkpoint_line(checkpoint_line);
     store_line(media.metadata(), offset, &checkpoint.encode());
     let line = IncarnationLine::new(pool_uuid, &checkpoint).encode();
@@ -67,6 +71,7 @@ pub(crate) fn start_incarnation(
         salt,
         sequence,
         next_checkpoint_line,
+        scrub,
     })
 }
 

@@ -47,6 +47,9 @@ pub struct ScrubStartOptions {
     /// Bytes a second that are read at most, like 200M [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub rate: Option<u64>,
+    /// Begin anew, and not where one was stopped, or a daemon ended in it.
+    #[arg(long)]
+    pub restart: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -13,8 +13,8 @@ use crate::requests::{ScrubStart, ScrubStatus, ScrubStop};
 pub fn run(action: &ScrubAction) -> Result<(), Failure> {
     match action {
         ScrubAction::Start(options) => {
-            let rate = options.rate;
-            let request = Request::of(&ScrubStart { rate });
+            let (rate, restart) = (options.rate, options.restart);
+            let request = Request::of(&ScrubStart { rate, restart });
             ask(&options.pool, &request, options.json).map(drop)
         }
         ScrubAction::Stop(options) => {

@@ -12,6 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub enum Verify {
     /// Every read.
     Always,
+    /// One read in 16, write-back, partial updates and check.
+    Sampled,
+    /// As never, and a scrub every day at 100 MiB a second.
+    Scrub,
     /// Only write-back, partial updates and check.
     Never,
 }

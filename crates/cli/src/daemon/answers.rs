@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use forebay::{DrainProgress, Pool, RebuildProgress, ReplacementPolicy, VerifyPolicy};
+use forebay::{
+    DrainProgress, Pool, RebuildProgress, ReplacementPolicy, ScrubOptions, VerifyPolicy,
+};
 use forebay_command::disks;
 use forebay_command::disks::DiskSettings;
 use forebay_command::progress::RebuildReports;
@@ -90,11 +92,11 @@ fn answer(
         ScrubStart::COMMAND => scrub_start(service, &request.parameters()?),
         ScrubStop::COMMAND => {
             request.parameters::<ScrubStop>()?;
-            Ok(service.scrub.stop())
+            Ok(service.scrub.stop(&service.pool))
         }
         ScrubStatus::COMMAND => {
             request.parameters::<ScrubStatus>()?;
-            Ok(service.scrub.status())
+            Ok(service.scrub.status(&service.pool))
         }
         Fault::COMMAND => super::faults::inject(service, request),
         other => Err(Refusal::new(
@@ -195,6 +197,8 @@ pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
 pub fn verify_policy(verify: Verify) -> VerifyPolicy {
     match verify {
         Verify::Always => VerifyPolicy::Always,
+        Verify::Sampled => VerifyPolicy::Sampled,
+        Verify::Scrub => VerifyPolicy::Scrub,
         Verify::Never => VerifyPolicy::Never,
     }
 }
@@ -231,7 +235,10 @@ fn scrub_start(service: &Service, start: &ScrubStart) -> Result<Value, Refusal> 
         let message = "\"rate\" of scrub-start is 0; leave it out for no limit";
         return Err(Refusal::new(RefusalKind::Invalid, message));
     }
-    service.scrub.start(&service.pool, start.rate)
+    let options = ScrubOptions::default()
+        .rate_bytes_s(start.rate)
+        .resume(!start.restart);
+    service.scrub.start(&service.pool, options)
 }
 
 fn replace_member(

@@ -84,6 +84,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         move || {
             let service = service.upgrade()?;
             let members = members::of(&service.pool, &service.given);
+            service.scrub.start_if_due(&service.pool);
             Some(watch::Seen::new(service.pool.stats().volumes, members))
         }
     });
@@ -102,9 +103,9 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let ended = disks::serve_until_end(&service.disks, &events, &notifier, deadline);
     drop(control_server);
     service.end_rebuild();
-    service.scrub.stop();
-    // It may be looking at the pool, which is closed when no thread does.
+    // It may be looking at the pool, which is closed when no thread does, or begin a scrub.
     drop(watch);
+    service.scrub.stop(&service.pool);
     close(service);
     ended
 }

@@ -6,10 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay::{Pool, ScrubOptions, ScrubProgress, ScrubReport};
+use forebay::{Pool, ScrubOptions, ScrubProgress, ScrubReport, VerifyPolicy};
 use forebay_serve::{Refusal, RefusalKind};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+
+/// How often the pool is scrubbed unasked where reads do not verify, and how fast.
+const DUE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+const DUE_RATE_BYTES_S: u64 = 100 << 20;
+/// So long after one that was stopped, or failed, none begins unasked.
+const PAUSE: Duration = Duration::from_secs(60 * 60);
 
 /// How a scrub stands.
 #[derive(Default)]
@@ -32,6 +38,8 @@ enum Stage {
 struct Known {
     stage: Stage,
     progress: ScrubProgress,
+    /// What an earlier one had done, on which this one goes on.
+    resumed_slots: Option<u64>,
     began: Option<Instant>,
     took: Duration,
     ended: Option<Instant>,
@@ -50,10 +58,10 @@ impl Scrub {
     ///
     /// # Errors
     /// There is no room for a thread.
-    pub fn start(&self, pool: &Arc<Pool>, rate_bytes_s: Option<u64>) -> Result<Value, Refusal> {
+    pub fn start(&self, pool: &Arc<Pool>, options: ScrubOptions) -> Result<Value, Refusal> {
         let mut thread = self.thread.lock();
         if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            return Ok(self.told(false));
+            return Ok(self.told(false, pool));
         }
         self.is_stopping.store(false, Ordering::Relaxed);
         *self.known.lock() = Known {
@@ -62,11 +70,10 @@ impl Scrub {
             ..Known::default()
         };
         let (known, is_stopping) = (Arc::clone(&self.known), Arc::clone(&self.is_stopping));
-        let pool = Arc::clone(pool);
-        let options = ScrubOptions::default().rate_bytes_s(rate_bytes_s);
+        let scrubbed = Arc::clone(pool);
         let spawned = std::thread::Builder::new()
             .name("scrub".into())
-            .spawn(move || scrub(&pool, &options, &known, &is_stopping));
+            .spawn(move || scrub(&scrubbed, &options, &known, &is_stopping));
         match spawned {
             Ok(spawned) => *thread = Some(spawned),
             Err(error) => {
@@ -75,11 +82,27 @@ impl Scrub {
                 return Err(Refusal::new(RefusalKind::Failed, message));
             }
         }
-        Ok(self.told(true))
+        Ok(self.told(true, pool))
+    }
+
+    /// Begins one unasked where reads leave it to scrubs to find what is wrong, and the last whole one is long ago.
+    pub fn start_if_due(&self, pool: &Arc<Pool>) {
+        let unverified = || pool.stats().unverified;
+        let is_due = || unverified().is_none_or(|unverified| unverified >= DUE_AFTER);
+        let rests = || {
+            let known = self.known.lock();
+            let is_running = matches!(known.stage, Stage::Running);
+            is_running || known.ended.is_some_and(|ended| ended.elapsed() < PAUSE)
+        };
+        if pool.verify() == VerifyPolicy::Scrub && !rests() && is_due() {
+            let options = ScrubOptions::default().rate_bytes_s(Some(DUE_RATE_BYTES_S));
+            // Without a thread for it there is none for a while; the status says so.
+            drop(self.start(pool, options.resume(true)));
+        }
     }
 
     /// Ends the scrub that is under way, and waits until it has ended.
-    pub fn stop(&self) -> Value {
+    pub fn stop(&self, pool: &Pool) -> Value {
         let mut thread = self.thread.lock();
         let was_running = thread.as_ref().is_some_and(|thread| !thread.is_finished());
         self.is_stopping.store(true, Ordering::Relaxed);
@@ -87,11 +110,11 @@ impl Scrub {
             // One that panicked has said so.
             drop(thread.join());
         }
-        self.told(was_running)
+        self.told(was_running, pool)
     }
 
     /// How it stands.
-    pub fn status(&self) -> Value {
+    pub fn status(&self, pool: &Pool) -> Value {
         let known = self.known.lock();
         let (word, report) = match &known.stage {
             Stage::Never => ("never", None),
@@ -113,7 +136,7 @@ impl Scrub {
             "state": word,
             "done_slots": progress.done_slots,
             "all_slots": progress.all_slots,
-            "seconds_left": seconds_left(&known.stage, progress, took),
+            "seconds_left": seconds_left(&known, took),
             "found": progress.found,
             "repaired": progress.repaired,
             "lost": progress.lost,
@@ -121,26 +144,37 @@ impl Scrub {
             "transient": report.map(|report| report.transient),
             "took_ms": took.as_millis() as u64,
             "ended_s_ago": known.ended.map(|ended| ended.elapsed().as_secs()),
+            "unverified_s": pool.stats().unverified.map(|unverified| unverified.as_secs()),
             "error": error,
         })
     }
 
-    fn told(&self, is_changed: bool) -> Value {
-        let mut status = self.status();
+    fn told(&self, is_changed: bool, pool: &Pool) -> Value {
+        let mut status = self.status(pool);
         status["changed"] = is_changed.into();
         status
     }
 }
 
-fn seconds_left(stage: &Stage, progress: &ScrubProgress, took: Duration) -> Option<u64> {
-    let is_running = matches!(stage, Stage::Running) && progress.done_slots > 0;
-    let left = progress.all_slots.saturating_sub(progress.done_slots) as f64;
-    is_running.then(|| (took.as_secs_f64() * left / progress.done_slots as f64) as u64)
+fn seconds_left(known: &Known, took: Duration) -> Option<u64> {
+    let ScrubProgress {
+        done_slots,
+        all_slots,
+        ..
+    } = known.progress;
+    let done_now = done_slots.saturating_sub(known.resumed_slots?);
+    let is_told = matches!(known.stage, Stage::Running) && done_now > 0;
+    let left = all_slots.saturating_sub(done_slots) as f64;
+    is_told.then(|| (took.as_secs_f64() * left / done_now as f64) as u64)
 }
 
 fn scrub(pool: &Pool, options: &ScrubOptions, known: &Mutex<Known>, is_stopping: &AtomicBool) {
     let scrubbed = pool.scrub(options, &mut |progress| {
-        known.lock().progress = progress;
+        {
+            let mut known = known.lock();
+            known.resumed_slots.get_or_insert(progress.done_slots);
+            known.progress = progress;
+        }
         match is_stopping.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

@@ -457,9 +457,14 @@ fn a_scrub_is_started_slowed_stopped_and_told_of() {
     let daemon = serve_both(&env);
     let mut disk = client(&env);
     write(&mut disk, 0..300);
-    assert_eq!(env.ask(&["scrub", "status", "POOL"])["state"], "never");
+    let never = env.ask(&["scrub", "status", "POOL"]);
+    assert_eq!(
+        (&never["state"], &never["unverified_s"]),
+        (&"never".into(), &Value::Null)
+    );
     assert_eq!(env.ask(&start)["changed"], true);
     let done = scrubbed(&env, 0);
+    assert!(done["unverified_s"].as_u64() < Some(3600), "{done}");
     assert_eq!(done["state"], "done", "{done}");
     assert_eq!(done["done_slots"], done["all_slots"], "{done}");
     for nothing in ["found", "repaired", "lost"] {
@@ -467,7 +472,7 @@ fn a_scrub_is_started_slowed_stopped_and_told_of() {
     }
     wait_for_log(&env, "everything is right");
 
-    let slow = [&start[..], &["--rate", "4K"]].concat();
+    let slow = [&start[..], &["--rate", "4K", "--restart"]].concat();
     assert_eq!(env.ask(&slow)["changed"], true);
     assert_eq!(env.ask(&start)["changed"], false, "one is under way");
     assert_eq!(env.ask(&["scrub", "status", "POOL"])["state"], "running");

@@ -18,7 +18,7 @@ use crate::backing::Backing;
 use crate::engine::Ended;
 use crate::error::{ErrorKind, Result};
 use crate::media::geometry::Geometry;
-use crate::media::layout::ENTRY_BYTES;
+use crate::media::layout::{ENTRY_BYTES, ScrubMark};
 use crate::mutants::{Mutant, mutated};
 use crate::options::RuntimeOptions;
 use crate::recovery::{self, RecoveryReport};
@@ -161,6 +161,7 @@ impl Pool {
             salt,
             sequence,
             next_checkpoint_line,
+            ScrubMark::default(),
         )?;
         // All that lies behind the entries: nothing reads it any more.
         let old = media.geometry;
@@ -180,6 +181,7 @@ impl Pool {
             empty.salt,
             sequence,
             empty.next_checkpoint_line,
+            ScrubMark::default(),
         )?;
         let report = RecoveryReport::default();
         Pool::start(media, pool_uuid, strict, next, Vec::new(), report, options)

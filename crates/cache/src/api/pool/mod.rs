@@ -25,7 +25,8 @@ use crate::error::{ErrorKind, Result};
 use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::incarnation::Incarnation;
-use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
+use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES, ScrubMark};
+use crate::media::salt::Salt;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes;
 use crate::options::{PoolOptions, Redundancy, RuntimeOptions};
@@ -112,7 +113,7 @@ impl Pool {
         let media = Media::new(regions, mirror, geometry, options.format.checksums);
         let strict = options.format.strict || !options.format.checksums;
         let incarnation =
-            recovery::start_incarnation(&media, pool_uuid, 1, crate::media::salt::Salt(0), 0, 0)?;
+            recovery::start_incarnation(&media, pool_uuid, 1, Salt(0), 0, 0, ScrubMark::default())?;
         let report = RecoveryReport::default();
         Pool::start(
             media,
@@ -178,6 +179,7 @@ impl Pool {
             number,
             salt,
             checkpoint_line,
+            scrub,
             ..
         } = recovered.current;
         let next = recovery::start_incarnation(
@@ -187,6 +189,7 @@ impl Pool {
             salt,
             recovered.last_sequence,
             checkpoint_line ^ 1,
+            scrub,
         )?;
         let (mappings, report) = (recovered.mappings, recovered.report);
         Pool::start(media, pool_uuid, strict, next, mappings, report, options)

@@ -1,11 +1,14 @@
 //! Scrubbing a pool while it is used: how fast, how far it is, and a way to stop.
 
 use std::ops::{ControlFlow, Range};
+use std::time::Duration;
 
 use super::Pool;
 use super::pace::Pace;
 use crate::engine::{Engine, ScrubReport};
 use crate::error::Result;
+use crate::media::layout::ScrubMark;
+use crate::repeatable;
 use crate::table::index::ENTRIES_PER_LINE;
 
 /// Entries whose blocks are read between two reports of progress.
@@ -23,6 +26,7 @@ const STEP_LINES: u32 = 512;
 pub struct ScrubOptions {
     rate_bytes_s: Option<u64>,
     evict: bool,
+    resume: bool,
 }
 
 impl Default for ScrubOptions {
@@ -30,6 +34,7 @@ impl Default for ScrubOptions {
         ScrubOptions {
             rate_bytes_s: None,
             evict: true,
+            resume: false,
         }
     }
 }
@@ -39,6 +44,13 @@ impl ScrubOptions {
     #[must_use]
     pub fn rate_bytes_s(mut self, rate_bytes_s: Option<u64>) -> ScrubOptions {
         self.rate_bytes_s = rate_bytes_s;
+        self
+    }
+    /// Goes on where the last one ended that was not whole, if there is one, also in an earlier process; from the
+    /// beginning by default.
+    #[must_use]
+    pub fn resume(mut self, resume: bool) -> ScrubOptions {
+        self.resume = resume;
         self
     }
     /// Reads what the medium has, and not what the processor's caches have of it, as is the default: a write that the
@@ -79,9 +91,6 @@ struct Scrub<'a, 'w> {
     pace: Pace,
 }
 
-/// What a step does, with so many entries, or lines.
-type Step = fn(&Engine, Range<u32>, bool, &mut ScrubReport) -> Result<u64>;
-
 impl Pool {
     /// Reads everything that is in the pool, and compares blocks with their checks, every copy of each, and the metadata of
     /// a mirror's members with each other. What is wrong in one copy is written again there; a block of which none is right
@@ -101,50 +110,87 @@ impl Pool {
     ) -> Result<ScrubReport> {
         let engine = self.pipeline().engine();
         engine.checkpoint()?;
+        let mark = engine.scrub_mark();
+        let entries = engine.media().geometry.entries;
+        let is_resumed = options.resume && mark.began_s != 0 && mark.entry <= entries;
+        let mark = match is_resumed {
+            true => mark,
+            false => ScrubMark {
+                began_s: repeatable::now_s(),
+                entry: 0,
+                ..mark
+            },
+        };
+        engine.set_scrub_mark(mark);
         let mut scrub = Scrub {
             engine,
             options,
             watcher: progress,
             report: ScrubReport::default(),
-            done_slots: 0,
+            done_slots: u64::from(mark.entry),
             pace: Pace::new(options.rate_bytes_s),
         };
-        let geometry = &engine.media().geometry;
-        let is_mirrored = engine.media().is_mirrored();
-        let lines = is_mirrored.then_some(geometry.entries / ENTRIES_PER_LINE);
-        let flow = scrub.steps(geometry.entries, STEP_ENTRIES, true, Engine::scrub_entries)?;
-        if flow.is_break() {
-            return Ok(scrub.report);
+        scrub.report.is_whole = scrub.pass(mark)?.is_continue();
+        if scrub.report.is_whole {
+            // There is nothing left that it could end.
+            let _ = scrub.tell();
+            engine.set_scrub_mark(ScrubMark {
+                scrubbed_s: mark.began_s,
+                ..ScrubMark::default()
+            });
         }
-        let flow = scrub.steps(lines.unwrap_or(0), STEP_LINES, false, Engine::scrub_table)?;
-        if flow.is_break() {
-            return Ok(scrub.report);
-        }
-        if is_mirrored {
-            engine.scrub_lines(options.evict, &mut scrub.report)?;
-            engine.scrub_volumes(options.evict, &mut scrub.report)?;
-        }
-        scrub.report.is_whole = true;
-        // There is nothing left that it could end.
-        let _ = scrub.tell();
+        engine.save_scrub_mark()?;
         Ok(scrub.report)
     }
 }
 
+impl Pool {
+    /// See [`Stats::unverified`](crate::Stats::unverified).
+    pub(crate) fn unverified(&self) -> Option<Duration> {
+        let scrubbed_s = self.pipeline().engine().scrub_mark().scrubbed_s;
+        let since_s = repeatable::now_s().saturating_sub(scrubbed_s);
+        (scrubbed_s != 0).then(|| Duration::from_secs(u64::from(since_s)))
+    }
+}
+
 impl Scrub<'_, '_> {
+    fn pass(&mut self, mark: ScrubMark) -> Result<ControlFlow<()>> {
+        let engine = self.engine;
+        let geometry = &engine.media().geometry;
+        let entries = mark.entry..geometry.entries;
+        let flow = self.steps(entries, STEP_ENTRIES, |scrub, entries| {
+            let end = entries.end;
+            let bytes = engine.scrub_entries(entries, scrub.options.evict, &mut scrub.report)?;
+            scrub.done_slots = u64::from(end);
+            engine.set_scrub_mark(ScrubMark { entry: end, ..mark });
+            Ok(bytes)
+        })?;
+        if flow.is_break() || !engine.media().is_mirrored() {
+            return Ok(flow);
+        }
+        let lines = 0..geometry.entries / ENTRIES_PER_LINE;
+        let flow = self.steps(lines, STEP_LINES, |scrub, lines| {
+            engine.scrub_table(lines, scrub.options.evict, &mut scrub.report)
+        })?;
+        if flow.is_continue() {
+            engine.scrub_lines(self.options.evict, &mut self.report)?;
+            engine.scrub_volumes(self.options.evict, &mut self.report)?;
+        }
+        Ok(flow)
+    }
+
+    /// Does a step after the other, each of which returns how many bytes it read.
     fn steps(
         &mut self,
-        count: u32,
+        all: Range<u32>,
         at_once: u32,
-        are_slots: bool,
-        step: Step,
+        step: impl Fn(&mut Self, Range<u32>) -> Result<u64>,
     ) -> Result<ControlFlow<()>> {
-        let mut at = 0;
-        while at < count {
-            let end = count.min(at + at_once);
-            let bytes = step(self.engine, at..end, self.options.evict, &mut self.report)?;
+        let mut at = all.start;
+        while at < all.end {
+            let end = all.end.min(at + at_once);
+            let bytes = step(self, at..end)?;
             self.pace.note(bytes);
-            self.done_slots += u64::from(end - at) * u64::from(are_slots);
             at = end;
             if self.rest().is_break() {
                 return Ok(ControlFlow::Break(()));

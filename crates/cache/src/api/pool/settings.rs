@@ -11,10 +11,7 @@ impl Pool {
 
     /// When reads compare data with checks.
     pub fn verify(&self) -> VerifyPolicy {
-        match self.pipeline.engine().verifies_always() {
-            true => VerifyPolicy::Always,
-            false => VerifyPolicy::Never,
-        }
+        self.pipeline.engine().verify_policy()
     }
 
     /// Which blocks are evicted; can be changed at any time. What the policy before had learnt of the blocks

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::read_record;
 use crate::log::record::{SmallRecord, elements_of, read_back_one, sequence_of};
-use crate::media::layout::{CheckpointLine, LINE_BYTES};
+use crate::media::layout::{CheckpointLine, LINE_BYTES, ScrubMark};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::index::ENTRIES_PER_LINE;
@@ -61,9 +61,19 @@ impl Engine {
             // crash before it leaves the old S and all records since.
             self.fence()?;
         }
-        // Step 5. The older of two lines: a torn one leaves the other.
+        self.store_checkpoint_line(state, sequence)?;
+        state.sequence = sequence;
+        state.count += 1;
+        // Step 6.
+        self.log.lanes().advance_tails(&positions);
+        Ok(())
+    }
+
+    /// Step 5. The older of two lines: a torn one leaves the other.
+    fn store_checkpoint_line(&self, state: &mut CheckpointState, sequence: u64) -> Result<()> {
+        let (incarnation, salt) = (self.log.incarnation(), self.log.salt());
         let sizes = self.media().geometry.sizes();
-        let line = CheckpointLine::new(self.log.incarnation(), self.log.salt(), sequence, sizes);
+        let line = CheckpointLine::new(incarnation, salt, sequence, sizes, self.scrub_mark());
         let line = match self.media().is_mirrored() {
             true => line.confirmed(),
             false => line,
@@ -76,11 +86,26 @@ impl Engine {
         // Orders S before any reuse of the bytes that it frees.
         self.fence()?;
         state.next_line ^= 1;
-        state.sequence = sequence;
-        state.count += 1;
-        // Step 6.
-        self.log.lanes().advance_tails(&positions);
         Ok(())
+    }
+
+    /// How scrubs stand, as the next checkpoint will say.
+    pub(crate) fn scrub_mark(&self) -> ScrubMark {
+        *forebay_pmem::lock_or_yield(&self.scrub)
+    }
+    /// Says how scrubs stand; durable with the next checkpoint.
+    pub(crate) fn set_scrub_mark(&self, mark: ScrubMark) {
+        *forebay_pmem::lock_or_yield(&self.scrub) = mark;
+    }
+    /// Makes durable how scrubs stand, beside the S that is.
+    ///
+    /// # Errors
+    /// The fence fails; the pool takes no more changes.
+    pub(crate) fn save_scrub_mark(&self) -> Result<()> {
+        let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
+        self.check_writable()?;
+        let sequence = state.sequence;
+        self.store_checkpoint_line(&mut state, sequence)
     }
 
     /// What changed without a record gets from DRAM to the medium by checkpoints alone, so also by one that has no
