@@ -134,6 +134,18 @@ impl Mapping {
         }
     }
 
+    /// Gives a new memory file huge pages: reserving gives it small ones, and most systems grant huge ones only on an
+    /// explicit request, which they refuse where there is no page at all. So there is one in each; of all that the file
+    /// has, the rest would only be copied. The pages stay with the file, also when it is opened again.
+    fn make_pages_huge(&self) {
+        for start in (0..self.len).step_by(HUGE_PAGE_BYTES) {
+            let len = (self.len - start).min(PAGE_BYTES);
+            // SAFETY: a plain system call on our own descriptor. If it fails, so does what reserves the whole file.
+            unsafe { libc::fallocate(self.file.as_raw_fd(), 0, start as i64, len as i64) };
+        }
+        self.advise(MADV_COLLAPSE);
+    }
+
     fn advise(&self, advice: i32) {
         // SAFETY: our own mapping, and only advice that changes no byte.
         unsafe { libc::madvise(self.start.cast(), self.len, advice) };
@@ -162,12 +174,14 @@ fn fill_and_map(file: File, len: u64, huge_pages: bool, path: &Path) -> Result<M
     lock(&file, libc::LOCK_EX, path)?;
     file.set_len(len)
         .map_err(|error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error))?;
-    reserve(&file, len, path)?;
+    let has_huge_pages = huge_pages && identify(&file, path)?.0 == MediaKind::Shm;
+    if !has_huge_pages || len > free_bytes(&file) {
+        reserve(&file, len, path)?;
+    }
     let mapping = map_shared(file, huge_pages, path)?;
-    if huge_pages && mapping.kind() == MediaKind::Shm {
-        // Reserving gives a memory file small pages, and most systems grant huge ones only on an explicit
-        // request. They stay with the file, also when it is opened again.
-        mapping.advise(MADV_COLLAPSE);
+    if has_huge_pages {
+        mapping.make_pages_huge();
+        reserve(mapping.file(), len, path)?;
     }
     sync_creation(mapping.file(), path)?;
     Ok(mapping)
@@ -227,6 +241,17 @@ fn lock(file: &File, operation: i32, path: &Path) -> Result<(), PmemError> {
 fn metadata(file: &File, path: &Path) -> Result<std::fs::Metadata, PmemError> {
     file.metadata()
         .map_err(|error| PmemError::io("find out what it is", path, error))
+}
+
+/// What its file system has room for; 0 if it does not say.
+fn free_bytes(file: &File) -> u64 {
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: a plain system call on our own descriptor, which fills what it is given; all zeroes are valid, too.
+    let found = unsafe {
+        libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr());
+        found.assume_init()
+    };
+    found.f_bavail.saturating_mul(found.f_frsize)
 }
 
 /// Gives the file `len` bytes backed by blocks, so that a full disk is an error now.
