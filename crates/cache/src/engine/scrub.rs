@@ -79,19 +79,32 @@ impl Engine {
         self.media()
             .read_slots_ahead(places.iter().filter_map(|(slot, _)| *slot));
         let mut block = vec![0; self.block_bytes()];
-        let mut bytes = 0;
-        for (slot, index) in places {
-            self.scrub_block(index, evict, &mut block, report)?;
+        let (mut bytes, mut evicted) = (0, None);
+        for (at, (slot, index)) in places.iter().copied().enumerate() {
+            // The next block's lines leave the caches while this one is looked at.
+            self.media().end_evict();
+            let next = places.get(at + 1).filter(|_| evict);
+            let next = next.and_then(|(_, next)| self.begin_evict(*next));
+            self.scrub_block(index, evict.then_some(evicted), &mut block, report)?;
+            evicted = next;
             let halves = slot.map_or(0, |slot| self.media().half_count(slot));
             bytes += halves * block.len() as u64;
         }
         Ok(bytes)
     }
 
+    /// Begins to evict the block of an entry, which it returns.
+    fn begin_evict(&self, index: u32) -> Option<RawEntry> {
+        let raw = self.table.entries().load(index);
+        self.media().begin_evict_block(self.media().sound(raw)?);
+        Some(raw)
+    }
+
+    /// With `evicted` it reads from the medium; the entry's block has been evicted if the entry is that one.
     fn scrub_block(
         &self,
         index: u32,
-        evict: bool,
+        evicted: Option<Option<RawEntry>>,
         block: &mut [u8],
         report: &mut ScrubReport,
     ) -> Result<()> {
@@ -110,7 +123,7 @@ impl Engine {
             if self.table.entries().load(index) != raw {
                 continue;
             }
-            if evict {
+            if evicted.is_some_and(|evicted| evicted != Some(raw)) {
                 self.media().evict_block(entry);
             }
             let is_right = matches!(self.media().examine(entry, block), Examined::Right);

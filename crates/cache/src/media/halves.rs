@@ -261,12 +261,20 @@ impl Media {
 
     /// Has the next loads of a block's halves see what the medium has.
     pub(crate) fn evict_block(&self, entry: Entry) {
+        self.begin_evict_block(entry);
+        self.end_evict();
+    }
+    /// The same, without waiting: [`Media::end_evict`] does.
+    pub(crate) fn begin_evict_block(&self, entry: Entry) {
         let packing = entry.slot().filter(|_| entry.is_packed());
         let base = packing.and_then(|slot| self.packing(slot)?.base);
         for slot in entry.slot().into_iter().chain(base) {
             let (halves, offset) = self.slot_halves(slot);
-            halves.each(|region| region.evict(offset, self.block_bytes()));
+            halves.each(|region| region.begin_evict(offset, self.block_bytes()));
         }
+    }
+    pub(crate) fn end_evict(&self) {
+        self.main().end_evict();
     }
 
     /// How many halves of the slot there are.

@@ -442,6 +442,12 @@ impl Region {
     /// outside it can tell. Stores that no flush has sent yet go to the medium before. A plain file's pages
     /// stay in the page cache. Nothing is counted: nothing becomes durable by it for certain.
     pub fn evict(&self, offset: u64, len: usize) {
+        self.begin_evict(offset, len);
+        self.end_evict();
+    }
+
+    /// As [`Region::evict`], without waiting: what is loaded before [`Region::end_evict`] may come from a cache.
+    pub fn begin_evict(&self, offset: u64, len: usize) {
         let address = self.address(offset, len);
         match &self.backing {
             Backing::Shadow(shadow) => shadow.evict(offset, len as u64),
@@ -452,9 +458,13 @@ impl Region {
                     // SAFETY: the lines that touch bytes of the mapping.
                     unsafe { arch::evict_line(address.sub(misaligned).add(line * LINE_BYTES)) };
                 }
-                arch::evictions_done();
             }
         }
+    }
+
+    /// Orders every [`Region::begin_evict`] of this thread, of any region, before the loads that follow.
+    pub fn end_evict(&self) {
+        arch::evictions_done();
     }
 
     #[cold]
