@@ -64,7 +64,11 @@ impl Members {
     }
     /// A mirror of them.
     pub fn mirror(&self, member_bytes: u64) -> PoolOptions {
-        self.none(member_bytes).redundancy(Redundancy::Mirror)
+        self.with(Redundancy::Mirror, member_bytes)
+    }
+    /// A pool over both.
+    pub fn with(&self, redundancy: Redundancy, member_bytes: u64) -> PoolOptions {
+        self.none(member_bytes).redundancy(redundancy)
     }
     /// A pool over both without redundancy.
     pub fn none(&self, member_bytes: u64) -> PoolOptions {

@@ -73,6 +73,7 @@ forebay_pmem::define_mutants! {
         LostTableForgotten,
         LostSlotServed,
         GoneEntriesNotSent,
+        LoneSealWithLine,
         OpenedWithoutMemberThatIsIn,
         MemberOutTrusted,
         TwoHistoriesJoined,

@@ -32,6 +32,26 @@ pub enum Redundancy {
     /// All metadata, and every block that its backing lacks, are on both of two members: either of them is enough. A
     /// commit still waits for one fence. Blocks that the backing has are on one.
     Mirror,
+    /// Each byte is on one member, and nothing that a member returns wrong is believed: also a line of the pool's table
+    /// that was lost on its way, or went elsewhere, is found by its seal. What is wrong is an error, or fetched again if
+    /// the backing has it.
+    Checksum,
+}
+
+impl Redundancy {
+    /// Refuses a mode that rests on the blocks' checksums.
+    pub(crate) fn check_without_checksums(self) -> Result<()> {
+        let cannot = match self {
+            Redundancy::None => return Ok(()),
+            Redundancy::Mirror => {
+                "a mirror without checksums could not tell which half of a block is right"
+            }
+            Redundancy::Checksum => {
+                "a pool that is to find what is wrong needs the blocks' checksums"
+            }
+        };
+        Err(ErrorKind::Options(cannot.into()).into())
+    }
 }
 
 impl Default for FormatOptions {

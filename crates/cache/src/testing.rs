@@ -96,7 +96,7 @@ pub enum MediumArea {
     Slots,
 }
 
-/// Where they lie in a member of a mirrored pool, without what is between them.
+/// Where they lie in a member, or the first, without what is between them.
 pub fn medium_areas(pool: &crate::Pool) -> Vec<(MediumArea, Range<u64>)> {
     use crate::media::layout::{
         ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, ROSTER_BYTES, SEAL_BYTES, SUPERBLOCK_BYTES,
@@ -116,16 +116,21 @@ pub fn medium_areas(pool: &crate::Pool) -> Vec<(MediumArea, Range<u64>)> {
                 MediumArea::Checkpoint,
                 bytes(geometry.checkpoint_line(which), line),
             ),
-            (
+        ]);
+        if geometry.is_mirrored {
+            areas.push((
                 MediumArea::Roster,
                 bytes(geometry.roster_line(which), roster),
-            ),
-        ]);
+            ));
+        }
     }
     let words = u64::from(geometry.lanes) * LINE_BYTES;
     let volumes = u64::from(geometry.volumes) * 2 * VOLUME_BYTES as u64;
     let table = u64::from(geometry.entries) * ENTRY_BYTES;
-    let seals = table / LINE_BYTES * SEAL_BYTES;
+    let seals = match geometry.is_sealed() {
+        true => table / LINE_BYTES * SEAL_BYTES,
+        false => 0,
+    };
     let lanes = u64::from(geometry.lanes) * geometry.lane_bytes;
     let slots = u64::from(geometry.slots()) * u64::from(geometry.block_bytes);
     areas.extend([

@@ -394,6 +394,7 @@ mod tests {
         let pools = [
             (Subject::Pool, 2_000),
             (Subject::PoolInDram, 1_000),
+            (Subject::PoolChecksum, 1_000),
             (Subject::PoolMirrored, 1_000),
         ];
         for (subject, images) in pools.into_iter().chain([(Subject::Files, 60)]) {

@@ -17,8 +17,8 @@ use std::time::Duration;
 /// What is crashed
 #[derive(Args, Debug)]
 struct Choice {
-    /// forebay, forebay-in-dram (its entry table in DRAM), files, classic, ubj, tinca, spindle, or
-    /// forebay-engine (Forebay behind the engines' trait)
+    /// forebay, forebay-in-dram (its entry table in DRAM), forebay-checksum, forebay-mirror, files, classic, ubj,
+    /// tinca, spindle, or forebay-engine (Forebay behind the engines' trait)
     #[arg(long, value_name = "ENGINE", default_value = "forebay")]
     engine: Subject,
     /// The paper's protocol exactly as printed

@@ -37,6 +37,7 @@ impl Fault {
             forebay::internals::mutants,
             |mutant: mutants::Mutant| match mutant {
                 mutants::Mutant::GoneEntriesNotSent => Subject::PoolInDram,
+                mutants::Mutant::LoneSealWithLine => Subject::PoolChecksum,
                 mutants::Mutant::OpenedWithoutMemberThatIsIn
                 | mutants::Mutant::MemberOutTrusted
                 | mutants::Mutant::TwoHistoriesJoined

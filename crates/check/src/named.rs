@@ -97,6 +97,10 @@ impl Scenario {
     pub fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
         let (mut shape, script, policy, rng) = self.drawn(subject);
         shape.entries_in_dram = subject == Subject::PoolInDram;
+        if subject == Subject::PoolChecksum {
+            // It is made with them alone.
+            (shape.sealed, shape.checksums) = (true, true);
+        }
         if subject == Subject::PoolMirrored {
             // Without checksums no half could be told from the other.
             (shape.mirrored, shape.members, shape.checksums) = (true, 2, true);

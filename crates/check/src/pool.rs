@@ -48,9 +48,10 @@ fn options(shape: &Shape) -> PoolOptions {
         .compare_writes(shape.compares)
         .always_compare(true)
         .entries_in_dram(shape.entries_in_dram)
-        .redundancy(match shape.mirrored {
-            true => Redundancy::Mirror,
-            false => Redundancy::None,
+        .redundancy(match (shape.mirrored, shape.sealed) {
+            (true, _) => Redundancy::Mirror,
+            (false, true) => Redundancy::Checksum,
+            (false, false) => Redundancy::None,
         })
         .dirty_low_per_mille(shape.watermarks.0)
         .free_low_per_mille(shape.watermarks.1)

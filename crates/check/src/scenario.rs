@@ -56,6 +56,8 @@ pub struct Shape {
     pub entries_in_dram: bool,
     /// Both members hold the same.
     pub mirrored: bool,
+    /// Lines of the table have seals, and one copy.
+    pub sealed: bool,
     /// An engine and not a pool: of the above only the sizes of blocks, slots and disk and
     /// `fill_on_read` say something then.
     pub engine: Option<EngineShape>,
@@ -128,6 +130,7 @@ impl Shape {
             grows: rng.u8(..6) == 0,
             entries_in_dram: false,
             mirrored: false,
+            sealed: false,
             engine: None,
         }
     }
@@ -158,6 +161,7 @@ impl Shape {
             grows: false,
             entries_in_dram: false,
             mirrored: false,
+            sealed: false,
             engine: None,
         }
     }
@@ -197,7 +201,8 @@ impl Shape {
         let slots = slots.next_multiple_of(spread_over) as u64;
         let entries = (slots + slots / 8 + 4).next_multiple_of(4);
         let head_units = if self.mirrored { 7 } else { 5 };
-        let seals = if self.mirrored { entries * 2 } else { 0 };
+        let has_seals = self.mirrored || self.sealed;
+        let seals = if has_seals { entries * 2 } else { 0 };
         let fixed = round(unit * head_units + u64::from(self.lanes) * 64)
             + round(self.volumes as u64 * 1024)
             + round(entries * 16)

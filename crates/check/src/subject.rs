@@ -21,6 +21,8 @@ use std::str::FromStr;
 
 /// What the command line calls pools with their entries in DRAM.
 const IN_DRAM: &str = "forebay-in-dram";
+/// And pools whose table has seals, of one copy.
+const CHECKSUM: &str = "forebay-checksum";
 /// And pools on two members that hold the same.
 const MIRRORED: &str = "forebay-mirror";
 
@@ -31,6 +33,8 @@ pub enum Subject {
     Pool,
     /// The same, each with its entry table in DRAM while it is open.
     PoolInDram,
+    /// The same, each with a table of one copy that has seals.
+    PoolChecksum,
     /// The same on two members that hold the same: each image is recovered with both, with each one dead, and with an
     /// old copy in its place.
     PoolMirrored,
@@ -58,7 +62,7 @@ impl Subject {
     pub fn is_pool(self) -> bool {
         matches!(
             self,
-            Subject::Pool | Subject::PoolInDram | Subject::PoolMirrored
+            Subject::Pool | Subject::PoolInDram | Subject::PoolChecksum | Subject::PoolMirrored
         )
     }
 
@@ -89,6 +93,7 @@ impl Subject {
         match self {
             Subject::Pool => String::new(),
             Subject::PoolInDram => format!(" --engine {IN_DRAM}"),
+            Subject::PoolChecksum => format!(" --engine {CHECKSUM}"),
             Subject::PoolMirrored => format!(" --engine {MIRRORED}"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { " --as-printed" } else { "" };
@@ -103,6 +108,7 @@ impl Subject {
         match self {
             Subject::Pool => String::from(what),
             Subject::PoolInDram => format!("{what}_entries_in_dram"),
+            Subject::PoolChecksum => format!("{what}_checksum"),
             Subject::PoolMirrored => format!("{what}_mirror"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { "_as_printed" } else { "" };
@@ -151,6 +157,7 @@ impl FromStr for Subject {
         match text {
             "forebay" => Ok(Subject::Pool),
             IN_DRAM => Ok(Subject::PoolInDram),
+            CHECKSUM => Ok(Subject::PoolChecksum),
             MIRRORED => Ok(Subject::PoolMirrored),
             "files" => Ok(Subject::Files),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),

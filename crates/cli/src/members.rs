@@ -48,6 +48,7 @@ pub fn reports(members: &[Member]) -> Vec<Value> {
 pub fn redundancy_word(redundancy: Redundancy) -> &'static str {
     match redundancy {
         Redundancy::Mirror => "mirror",
+        Redundancy::Checksum => "checksum",
         _ => "none",
     }
 }

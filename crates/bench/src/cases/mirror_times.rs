@@ -1,10 +1,10 @@
-//! A mirror beside a pool without redundancy over two members of the same size, and how long a member takes to go and
+//! A mirror, and a pool whose table has seals, beside a pool without redundancy over two members of the same size, and how long a member takes to go and
 //! to come back.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use forebay::{Pool, PoolOptions, RebuildOptions, Volume};
+use forebay::{Pool, PoolOptions, RebuildOptions, Redundancy, Volume};
 
 use super::Bench;
 use super::mirror::{Appends, GROUP};
@@ -17,27 +17,27 @@ use forebay_harness::{Result, Row, median};
 const BATCH: u64 = 64;
 /// Commits between the last opening and the next, which may find their records.
 const COMMITS_BEFORE: u64 = 20_000;
-const MIRROR: &str = "mirror";
+const OURS: &str = "ours";
 const NONE: &str = "none";
 
 /// A pool of either kind, with the same blocks.
 struct Both {
-    mirror: CachedPool,
+    ours: CachedPool,
     none: CachedPool,
     // After the pools.
     _members: [Members; 2],
 }
 
 impl Both {
-    fn new(bench: &Bench) -> Result<Both> {
+    fn new(bench: &Bench, redundancy: Redundancy) -> Result<Both> {
         let members = [
             Members::new(&bench.scratch),
             Members::named(&bench.scratch, "none"),
         ];
-        let mirror = pools::half_full(&members[0].mirror(bench.pool_bytes))?;
-        let none = pools::with_blocks(&members[1].none(bench.pool_bytes), mirror.blocks)?;
+        let ours = pools::half_full(&members[0].with(redundancy, bench.pool_bytes))?;
+        let none = pools::with_blocks(&members[1].none(bench.pool_bytes), ours.blocks)?;
         Ok(Both {
-            mirror,
+            ours,
             none,
             _members: members,
         })
@@ -50,9 +50,33 @@ impl Both {
         contender: impl Fn(&'static str, &'a CachedPool) -> Contender<'a> + Sync,
     ) -> Result<Option<f64>> {
         let outcome: Outcome = bench.contest(what, 1, |_| {
-            vec![contender(MIRROR, &self.mirror), contender(NONE, &self.none)]
+            vec![contender(OURS, &self.ours), contender(NONE, &self.none)]
         })?;
-        Ok(outcome.ratio(MIRROR, NONE))
+        Ok(outcome.ratio(OURS, NONE))
+    }
+
+    fn ones(&self, bench: &Bench) -> Result<Option<f64>> {
+        self.ratio(bench, "1 x 4 KiB", |name, pool| {
+            let (mut payload, mut blocks) = (Payload::new(71), Blocks::new(71, 0, pool.blocks));
+            Contender::new(name, move || {
+                for _ in 0..BATCH {
+                    commit_one(&pool.volume, blocks.next(), payload.next())?;
+                }
+                Ok(BATCH)
+            })
+        })
+    }
+
+    fn sixteens(&self, bench: &Bench) -> Result<Option<f64>> {
+        self.ratio(bench, "16 x 4 KiB", |name, pool| {
+            let (mut payload, mut blocks) = (Payload::new(72), Blocks::new(72, 0, pool.blocks));
+            Contender::new(name, move || {
+                for _ in 0..BATCH / GROUP as u64 {
+                    groups(&pool.volume, &mut blocks, &mut payload)?;
+                }
+                Ok(BATCH)
+            })
+        })
     }
 }
 
@@ -64,27 +88,19 @@ fn groups(volume: &Volume, blocks: &mut Blocks, payload: &mut Payload) -> Result
     Ok(transaction.commit()?)
 }
 
+/// Commits of one block, and of sixteen, where lines of the table have seals.
+pub fn checksum_commits(bench: &Bench) -> Result<Vec<Row>> {
+    let both = Both::new(bench, Redundancy::Checksum)?;
+    Ok(vec![
+        Row::new("checksum_1x4k_vs_none", both.ones(bench)?, "ratio"),
+        Row::new("checksum_16x4k_vs_none", both.sixteens(bench)?, "ratio"),
+    ])
+}
+
 /// Commits of one block, of sixteen, and of appends.
 pub fn commits(bench: &Bench) -> Result<Vec<Row>> {
-    let both = Both::new(bench)?;
-    let one = both.ratio(bench, "1 x 4 KiB", |name, pool| {
-        let (mut payload, mut blocks) = (Payload::new(71), Blocks::new(71, 0, pool.blocks));
-        Contender::new(name, move || {
-            for _ in 0..BATCH {
-                commit_one(&pool.volume, blocks.next(), payload.next())?;
-            }
-            Ok(BATCH)
-        })
-    })?;
-    let sixteen = both.ratio(bench, "16 x 4 KiB", |name, pool| {
-        let (mut payload, mut blocks) = (Payload::new(72), Blocks::new(72, 0, pool.blocks));
-        Contender::new(name, move || {
-            for _ in 0..BATCH / GROUP as u64 {
-                groups(&pool.volume, &mut blocks, &mut payload)?;
-            }
-            Ok(BATCH)
-        })
-    })?;
+    let both = Both::new(bench, Redundancy::Mirror)?;
+    let (one, sixteen) = (both.ones(bench)?, both.sixteens(bench)?);
     let appends = both.ratio(bench, "append of 256 B", |name, pool| {
         let (mut payload, mut appends) = (Payload::new(73), Appends::new(pool));
         Contender::new(name, move || {

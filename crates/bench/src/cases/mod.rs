@@ -190,6 +190,13 @@ pub const CASES: &[Case] = &[
         run: mirror_times::commits,
     },
     Case {
+        rows: &[
+            ("checksum_1x4k_vs_none", AtLeast(0.95)),
+            ("checksum_16x4k_vs_none", AtLeast(0.95)),
+        ],
+        run: mirror_times::checksum_commits,
+    },
+    Case {
         rows: &[("verified_read_vs_unverified", AtLeast(0.75))],
         run: mirror_reads::hits,
     },

@@ -32,6 +32,7 @@ use crate::media::Media;
 use crate::media::entry::Key;
 use crate::media::layout::ScrubMark;
 use crate::media::salt::Salt;
+use crate::media::seals::Round;
 use crate::media::volumes::{self, Standing};
 use crate::mutants::{Mutant, mutated};
 use crate::options::VerifyPolicy;
@@ -67,6 +68,8 @@ pub(crate) struct Ended {
     /// The last that was drawn.
     pub(crate) sequence: u64,
     pub(crate) next_checkpoint_line: usize,
+    /// The last of lines of the table.
+    pub(crate) round: Round,
 }
 
 /// See the module.
@@ -195,6 +198,7 @@ impl Engine {
             strict: self.log.is_strict(),
             sequence: self.log.lanes().last_sequence(),
             next_checkpoint_line: checkpoint.next_line,
+            round: checkpoint.round,
             media: self.table.into_media(),
         }
     }

@@ -187,7 +187,7 @@ impl Engine {
         report.lost += 1;
     }
 
-    /// Compares so many lines of the table of a mirror's members. Returns how many bytes it read.
+    /// Looks at so many lines of a table with seals, and compares those of a mirror's members. Returns how many bytes it read.
     ///
     /// # Errors
     /// The pool takes no more changes.
@@ -203,10 +203,11 @@ impl Engine {
             // Before each: a pool that is closed may be another process's.
             self.check_writable()?;
             let in_dram = || self.table.entries().line(self.media(), line);
-            let sequence = state.sequence;
-            report.note_line(self.media().scrub_line(line, evict, in_dram, sequence));
+            let line = self.media().scrub_line(line, evict, in_dram, state.round);
+            report.note_line(line);
         }
-        Ok(2 * count * (LINE_BYTES + SEAL_BYTES))
+        let copies = self.media().metadata().count() as u64;
+        Ok(copies * count * (LINE_BYTES + SEAL_BYTES))
     }
 
     /// Compares the lines of a mirror's members that are in use besides: of the incarnation, the checkpoint and the
@@ -227,7 +228,10 @@ impl Engine {
         let offset = media.geometry.checkpoint_line(state.next_line ^ 1);
         let is_current = |raw: &[u8]| {
             let line = raw.try_into().ok().and_then(CheckpointLine::decode);
-            line.is_some_and(|line| (line.incarnation, line.sequence) == (number, state.sequence))
+            line.is_some_and(|line| {
+                (line.incarnation, line.sequence, line.round())
+                    == (number, state.sequence, state.round)
+            })
         };
         report.note_line(media.settle_copies(offset, INCARNATION_BYTES, evict, is_current));
         report.note_line(media.settle_roster(evict));

@@ -64,9 +64,10 @@ impl Engine {
             checkpoint: Mutex::new(CheckpointState {
                 next_line: incarnation.next_checkpoint_line,
                 sequence: incarnation.sequence,
+                round: incarnation.kept.round,
                 count: 0,
             }),
-            scrub: Mutex::new(incarnation.scrub),
+            scrub: Mutex::new(incarnation.kept.scrub),
             rebuilding: Mutex::new(()),
             free_low_per_mille: options.free_low_per_mille,
             verify: AtomicU8::new(options.verify as u8),

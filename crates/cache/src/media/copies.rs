@@ -45,7 +45,7 @@ fn read(region: &Region, offset: u64, len: usize, evict: bool) -> Vec<u8> {
 }
 
 /// Writes a line where it is wrong.
-fn rewrite(region: &Region, offset: u64, right: &[u8]) -> LineState {
+pub(super) fn rewrite(region: &Region, offset: u64, right: &[u8]) -> LineState {
     for _ in 0..ATTEMPTS_MAX {
         region.store(offset, right);
         region.flush(offset, right.len());

@@ -7,8 +7,8 @@
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
 use crate::media::layout::{
-    ENTRY_BYTES, FLAG_MIRROR, INCARNATION_BYTES, LINE_BYTES, SEAL_BYTES, SUPERBLOCK_BYTES,
-    Superblock, VOLUME_BYTES,
+    ENTRY_BYTES, FLAG_MIRROR, FLAG_SEALED, INCARNATION_BYTES, LINE_BYTES, SEAL_BYTES,
+    SUPERBLOCK_BYTES, Superblock, VOLUME_BYTES,
 };
 use crate::options::{FormatOptions, Redundancy};
 
@@ -36,6 +36,8 @@ pub(crate) struct Geometry {
     pub members: u32,
     /// Both members have everything, but for clean blocks.
     pub is_mirrored: bool,
+    /// The table has one copy, whose lines have seals.
+    pub has_lone_seals: bool,
     pub member_bytes: u64,
     pub volumes: u32,
     pub lanes: u32,
@@ -45,7 +47,7 @@ pub(crate) struct Geometry {
     pub volume_table: u64,
     pub commit_words: u64,
     pub entry_table: u64,
-    /// Of a mirror: a seal for each line of the table.
+    /// Where lines of the table have seals: one for each.
     pub seals: u64,
     pub lane_area: u64,
     pub slot_area: u64,
@@ -68,6 +70,7 @@ impl Geometry {
         unit_bytes: 0,
         members: 0,
         is_mirrored: false,
+        has_lone_seals: false,
         member_bytes: 0,
         volumes: 0,
         lanes: 0,
@@ -90,13 +93,9 @@ impl Geometry {
     ) -> Result<Geometry> {
         check_units(options.block_bytes, options.unit_bytes)?;
         check_counts(members, options.lanes.unwrap_or(1), options.volumes)?;
-        let is_mirrored = options.redundancy == Redundancy::Mirror;
-        check_mirror(is_mirrored, members)?;
-        if is_mirrored && !options.checksums {
-            return Err(ErrorKind::Options(
-                "a mirror without checksums could not tell which half of a block is right".into(),
-            )
-            .into());
+        check_mirror(options.redundancy == Redundancy::Mirror, members)?;
+        if !options.checksums {
+            options.redundancy.check_without_checksums()?;
         }
         let block = u64::from(options.block_bytes);
         let pool_bytes = member_bytes.saturating_mul(u64::from(members));
@@ -151,6 +150,7 @@ impl Geometry {
             unit_bytes: options.unit_bytes,
             members,
             is_mirrored,
+            has_lone_seals: options.redundancy == Redundancy::Checksum,
             member_bytes,
             volumes: options.volumes,
             lanes: lanes as u32,
@@ -169,6 +169,7 @@ impl Geometry {
             unit_bytes: superblock.unit_bytes,
             members: superblock.members,
             is_mirrored: superblock.flags & FLAG_MIRROR != 0,
+            has_lone_seals: superblock.flags & FLAG_SEALED != 0,
             member_bytes: superblock.member_bytes,
             volumes: superblock.volumes,
             lanes: superblock.lanes,
@@ -218,10 +219,7 @@ impl Geometry {
                 lane_bytes,
                 volumes: self.volumes,
                 unit_bytes: self.unit_bytes,
-                redundancy: match self.is_mirrored {
-                    true => Redundancy::Mirror,
-                    false => Redundancy::None,
-                },
+                redundancy: self.redundancy(),
                 ..FormatOptions::default()
             };
             Geometry::plan(&options, self.members, member_bytes)
@@ -245,7 +243,7 @@ impl Geometry {
         self.entry_table = round(self.volume_table.saturating_add(volumes));
         let table = u64::from(self.entries) * ENTRY_BYTES;
         self.seals = round(self.entry_table.saturating_add(table));
-        let seals = match self.is_mirrored {
+        let seals = match self.is_sealed() {
             true => table / LINE_BYTES * SEAL_BYTES,
             false => 0,
         };
@@ -255,6 +253,20 @@ impl Geometry {
         self.slot_area =
             round(self.lane_area.saturating_add(lanes)).saturating_add(block - 1) / block * block;
         self
+    }
+
+    /// How what must not be lost is protected.
+    pub(crate) fn redundancy(&self) -> Redundancy {
+        match (self.is_mirrored, self.has_lone_seals) {
+            (true, _) => Redundancy::Mirror,
+            (false, true) => Redundancy::Checksum,
+            (false, false) => Redundancy::None,
+        }
+    }
+    /// Whether lines of the table have seals.
+    #[inline]
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.is_mirrored || self.has_lone_seals
     }
 
     /// Refuses numbers that no pool has: whatever a file says, nothing below indexes outside it.
@@ -332,7 +344,7 @@ impl Geometry {
     /// Offset of the seal of a line of the table.
     #[inline]
     pub(crate) fn seal_offset(&self, line: u32) -> u64 {
-        debug_assert!(self.is_mirrored);
+        debug_assert!(self.is_sealed());
         self.seals + u64::from(line) * SEAL_BYTES
     }
     pub(crate) fn lane_offset(&self, lane: u32) -> u64 {

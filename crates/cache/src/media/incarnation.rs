@@ -10,6 +10,7 @@ use crate::media::geometry::{Geometry, Sizes};
 use crate::media::layout::SEQUENCE_MAX;
 use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, ScrubMark};
 use crate::media::salt::Salt;
+use crate::media::seals::Round;
 
 /// Incarnations beyond it are nonsense: no counter of ours overflows.
 const INCARNATION_MAX: u64 = 1 << 62;
@@ -29,6 +30,8 @@ pub(crate) struct Incarnation {
     pub(crate) is_confirmed: bool,
     /// How scrubs stand.
     pub(crate) scrub: ScrubMark,
+    /// The last round of lines of the table that is whole.
+    pub(crate) round: Round,
     /// The older S of the two that are known.
     previous_checkpoint: u64,
     /// The salt of the incarnation to come, if its checkpoint line is there.
@@ -94,12 +97,21 @@ impl CheckpointLine {
             entries: sizes.entries,
             slots_per_member: sizes.slots_per_member,
             lane_lines: sizes.lane_lines,
-            confirmed: 0,
+            confirmed_and_round: 0,
             scrub_entry: scrub.entry,
             scrub_began_s: scrub.began_s,
             scrubbed_s: scrub.scrubbed_s,
             crc: 0,
         }
+    }
+
+    /// Which of two of one incarnation is the later one.
+    fn compare(&self, other: &CheckpointLine) -> std::cmp::Ordering {
+        let by_round = (self.round().is_newer_than(other.round()))
+            .cmp(&other.round().is_newer_than(self.round()));
+        (self.sequence.cmp(&other.sequence))
+            .then(self.is_confirmed().cmp(&other.is_confirmed()))
+            .then(by_round)
     }
 
     fn scrub(&self) -> ScrubMark {
@@ -113,9 +125,25 @@ impl CheckpointLine {
     /// The same, known to be begun by every member.
     pub(crate) fn confirmed(self) -> CheckpointLine {
         CheckpointLine {
-            confirmed: 1,
+            confirmed_and_round: self.confirmed_and_round | 1,
             ..self
         }
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.confirmed_and_round & 1 != 0
+    }
+
+    /// The same after this round of lines of the table.
+    pub(crate) fn after_round(self, round: Round) -> CheckpointLine {
+        CheckpointLine {
+            confirmed_and_round: round.0 << 1 | self.confirmed_and_round & 1,
+            ..self
+        }
+    }
+
+    pub(crate) fn round(&self) -> Round {
+        Round(self.confirmed_and_round >> 1)
     }
 
     fn sizes(&self) -> Sizes {
@@ -173,17 +201,19 @@ pub(crate) fn read(
         .iter()
         .zip(0..)
         .filter_map(|(checkpoint, which)| {
-            // Of two with the same S the next incarnation's may replace the one that is not confirmed.
             let own = checkpoint.filter(is_own)?;
-            Some((own.sequence, own.confirmed, which))
+            Some((own, which))
         })
-        .max()
-        .map(|(sequence, _, which)| (sequence, which));
+        // Of two with the same S the next incarnation's may replace the one that is not confirmed, and the one of the
+        // round before.
+        .max_by(|(one, _), (other, _)| one.compare(other));
+    let round = own.map_or(Round::default(), |(line, _)| line.round());
+    let own = own.map(|(line, which)| (line.sequence, which));
     let is_confirmed = match geometry.is_mirrored {
         true => checkpoints
             .iter()
             .flatten()
-            .any(|line| is_own(line) && line.confirmed != 0),
+            .any(|line| is_own(line) && line.is_confirmed()),
         false => own.is_some(),
     };
     let found = checkpoints.iter().flatten();
@@ -210,6 +240,7 @@ pub(crate) fn read(
         checkpoint_line,
         is_confirmed,
         scrub,
+        round,
         previous_checkpoint,
         next_salt,
     })

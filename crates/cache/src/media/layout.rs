@@ -29,7 +29,7 @@ pub(crate) const INCARNATION_BYTES: usize = 64;
 pub(crate) const VOLUME_BYTES: usize = 512;
 /// Bytes of a roster line.
 pub(crate) const ROSTER_BYTES: usize = 256;
-/// The seal of a line of a mirror's entry table.
+/// The seal of a line of the entry table.
 pub(crate) const SEAL_BYTES: u64 = 8;
 /// Members that a roster has room for.
 pub(crate) const ROSTER_MEMBERS_MAX: usize = 16;
@@ -142,8 +142,11 @@ pub(crate) const FLAG_NO_CHECKSUMS: u32 = 2;
 pub(crate) const FLAG_TEST: u32 = 4;
 /// `Superblock::flags`: dirty blocks and metadata are on both members, which a roster names.
 pub(crate) const FLAG_MIRROR: u32 = 8;
+/// `Superblock::flags`: lines of the entry table have seals, as those of a mirror do, on its one member or the first.
+pub(crate) const FLAG_SEALED: u32 = 16;
 /// All flags this version knows.
-pub(crate) const FLAGS_KNOWN: u32 = FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST | FLAG_MIRROR;
+pub(crate) const FLAGS_KNOWN: u32 =
+    FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST | FLAG_MIRROR | FLAG_SEALED;
 
 media_struct!(
     /// Two per member, used in turn; the valid one with the greater incarnation is current.
@@ -186,8 +189,9 @@ media_struct!(
         entries: u32,
         slots_per_member: u32,
         lane_lines: u32,
-        /// Of a mirrored pool: 1 once every member has begun the incarnation, and before anything is served in it.
-        confirmed: u32,
+        /// Bit 0, of a mirrored pool: every member has begun the incarnation, and nothing was served in it before. The
+        /// other bits, of a table with seals: the round in which lines of it were last sent, see `media/seals.rs`.
+        confirmed_and_round: u32,
         /// How scrubs stand, see [`ScrubMark`].
         scrub_entry: u32,
         scrub_began_s: u32,

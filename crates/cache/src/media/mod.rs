@@ -17,6 +17,7 @@ mod mirror;
 pub(crate) mod packed;
 mod roster;
 pub(crate) mod salt;
+pub(crate) mod sealed;
 pub(crate) mod seals;
 mod served;
 pub(crate) mod superblock;

@@ -1,11 +1,13 @@
-//! Seals of a mirror's entry table: of two copies of a line that differ, which one was sent last.
+//! Seals of the entry table of a mirror: of two copies of a line that differ, which one was sent last. (Of a table of one
+//! copy: whether it is what was sent last; `sealed.rs`.)
 //!
-//! A lost or misdirected write leaves a line that was right once, and nothing in it tells. So each line has a seal:
-//! the low half of the S with which it was sent, and a check of both. It is one value, kept on both members, and goes
-//! with its line, before the first fence of a checkpoint: an old seal beside a new S would vouch for an old line.
+//! A lost or misdirected write leaves a line that was right once, and nothing in it tells. So each line has a seal: the
+//! round in which it was sent, and a check of both. Lines are sent in rounds, one at a time, each of which ends with a
+//! checkpoint line that has its number. A mirror's seal is one value, kept on both members, and goes with its line,
+//! before the first fence of a checkpoint: an old seal beside a new S would vouch for an old line.
 //!
-//! * Of copies that differ, the one counts that fits a seal, and of two such the one with the newer S. A crash that met
-//!   a checkpoint may leave copies of which neither fits, or both with one S: then entries tell (`recovery/base.rs`),
+//! * Of copies that differ, the one counts that fits a seal, and of two such the one of the newer round. A crash that met
+//!   a checkpoint may leave copies of which neither fits, or both of one round: then entries tell (`recovery/base.rs`),
 //!   which is enough, since the positions that its records name are not asked for.
 //! * Before a line is sent its copies are compared, and a wrong one is made right and fenced first (`settle_line`). Else
 //!   a crash could tear the right one while the wrong one stands.
@@ -19,40 +21,61 @@ use crate::media::layout::{ENTRY_BYTES, LINE_BYTES, SEAL_BYTES};
 /// A line of four entries.
 pub(crate) type TableLine = [u8; LINE_BYTES as usize];
 
-const SEALS_PER_LINE: u32 = (LINE_BYTES / SEAL_BYTES) as u32;
+pub(super) const SEALS_PER_LINE: u32 = (LINE_BYTES / SEAL_BYTES) as u32;
+
+/// The number of a round of lines.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Round(pub(crate) u32);
+
+impl Round {
+    /// Then they begin again: a checkpoint line has 31 bits for it.
+    const COUNT: u32 = 1 << 31;
+
+    pub(crate) fn next(self) -> Round {
+        Round((self.0 + 1) % Round::COUNT)
+    }
+    /// What recovery sends: newer than the round that a crash met.
+    pub(crate) fn of_recovery(self) -> Round {
+        self.next().next()
+    }
+    /// Whether it came after that one, which is at most half of all rounds older.
+    pub(crate) fn is_newer_than(self, other: Round) -> bool {
+        let from = self.0.wrapping_sub(other.0) % Round::COUNT;
+        (1..Round::COUNT / 2).contains(&from)
+    }
+}
 
 /// What vouches for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Seal(u64);
+pub(super) struct Seal(pub(super) u64);
 
 impl Seal {
     /// Of lines that were never sent, which are empty.
     const NONE: Seal = Seal(0);
 
-    fn new(line: &TableLine, number: u32, sequence: u32) -> Seal {
+    pub(super) fn new(line: &TableLine, number: u32, round: Round) -> Seal {
         let mut sealed = [0; LINE_BYTES as usize + 8];
         let (content, place) = sealed.split_at_mut(LINE_BYTES as usize);
         content.copy_from_slice(line);
         place[..4].copy_from_slice(&number.to_le_bytes());
-        place[4..].copy_from_slice(&sequence.to_le_bytes());
+        place[4..].copy_from_slice(&round.0.to_le_bytes());
         let crc = forebay_pmem::crc32c(&sealed);
-        Seal(u64::from(crc) << 32 | u64::from(sequence))
+        Seal(u64::from(crc) << 32 | u64::from(round.0))
     }
-    fn sequence(self) -> u32 {
-        self.0 as u32
+    pub(super) fn round(self) -> Round {
+        Round(self.0 as u32)
     }
-    fn fits(self, line: &TableLine, number: u32) -> bool {
+    pub(super) fn fits(self, line: &TableLine, number: u32) -> bool {
         match self {
             Seal::NONE => line.iter().all(|byte| *byte == 0),
-            seal => seal == Seal::new(line, number, seal.sequence()),
+            seal => seal == Seal::new(line, number, seal.round()),
         }
     }
-    /// Whether it was made after that one, which is at most half of all sequences older.
     fn is_newer_than(self, other: Seal) -> bool {
         match (self, other) {
             (Seal::NONE, _) => false,
             (_, Seal::NONE) => true,
-            _ => (self.sequence().wrapping_sub(other.sequence()) as i32) > 0,
+            _ => self.round().is_newer_than(other.round()),
         }
     }
 }
@@ -78,23 +101,23 @@ fn judge(copies: [&TableLine; 2], seals: [Seal; 2], number: u32) -> Option<(usiz
 }
 
 impl Media {
-    fn table_line_offset(&self, number: u32) -> u64 {
+    pub(super) fn table_line_offset(&self, number: u32) -> u64 {
         self.geometry.entry_table + u64::from(number) * LINE_BYTES
     }
-    fn table_lines(&self) -> u32 {
+    pub(super) fn table_lines(&self) -> u32 {
         (u64::from(self.geometry.entries) * ENTRY_BYTES / LINE_BYTES) as u32
     }
     /// A member's copy of a line of the table.
-    fn table_line(&self, region: &Region, number: u32) -> TableLine {
+    pub(super) fn table_line(&self, region: &Region, number: u32) -> TableLine {
         let mut line = [0; LINE_BYTES as usize];
         region.read(self.table_line_offset(number), &mut line);
         line
     }
-    fn seal(&self, region: &Region, number: u32) -> Seal {
+    pub(super) fn seal(&self, region: &Region, number: u32) -> Seal {
         Seal(region.load_u64(self.geometry.seal_offset(number)))
     }
     /// Whether a member's copy of a line fits its seal.
-    fn fits_seal(&self, region: &Region, number: u32) -> bool {
+    pub(super) fn fits_seal(&self, region: &Region, number: u32) -> bool {
         self.seal(region, number)
             .fits(&self.table_line(region, number), number)
     }
@@ -102,9 +125,9 @@ impl Media {
         are_same_lines(one, other, self.table_line_offset(number), LINE_BYTES)
     }
 
-    /// Stores the seal of a line that is sent with this S. [`Media::flush_seals`] sends it.
-    fn store_seal(&self, number: u32, line: &TableLine, sequence: u64) {
-        let seal = Seal::new(line, number, sequence as u32);
+    /// Stores the seal of a line that is sent in this round. [`Media::flush_seals`] sends it.
+    pub(super) fn store_seal(&self, number: u32, line: &TableLine, round: Round) {
+        let seal = Seal::new(line, number, round);
         let offset = self.geometry.seal_offset(number);
         self.on_metadata(|region| region.store_u64(offset, seal.0));
     }
@@ -113,7 +136,7 @@ impl Media {
         let (offset, len) = self.line_of_seals(line_of_seals);
         self.on_metadata(|region| region.flush(offset, len));
     }
-    fn line_of_seals(&self, line_of_seals: u64) -> (u64, usize) {
+    pub(super) fn line_of_seals(&self, line_of_seals: u64) -> (u64, usize) {
         let offset = self.geometry.seals + line_of_seals * LINE_BYTES;
         let rest = (self.geometry.lane_area - offset).min(LINE_BYTES);
         (offset, rest as usize)
@@ -121,14 +144,14 @@ impl Media {
 
     /// Streams a line of the table to each member, and stores its seal if the pool has any.
     #[cold]
-    pub(crate) fn stream_table_line(&self, number: u32, line: &TableLine, sequence: u64) {
+    pub(crate) fn stream_table_line(&self, number: u32, line: &TableLine, round: Round) {
         if self.is_mirrored() {
             self.settle_line(number);
         }
         let offset = self.table_line_offset(number);
         self.on_metadata(|region| region.stream(offset, line));
         if self.is_mirrored() {
-            self.store_seal(number, line, sequence);
+            self.store_seal(number, line, round);
         }
     }
 
@@ -182,8 +205,11 @@ impl Media {
         number: u32,
         evict: bool,
         in_dram: impl FnOnce() -> TableLine,
-        sequence: u64,
+        round: Round,
     ) -> LineState {
+        if self.has_lone_seals() {
+            return self.scrub_lone_line(number, evict, in_dram, round);
+        }
         if self.both().is_none() {
             return LineState::Same;
         }
@@ -191,21 +217,21 @@ impl Media {
             LineState::Same => self.settle_seals(number, evict),
             settled => settled,
         };
-        match state == LineState::Unrepaired || !self.is_sealed(number) {
-            true => self.rewrite_sealed(number, &in_dram(), sequence),
+        match state == LineState::Unrepaired || !self.are_sealed(number) {
+            true => self.rewrite_sealed(number, &in_dram(), round),
             false => state,
         }
     }
 
     /// Whether each member's copy of a line fits its seal.
-    fn is_sealed(&self, number: u32) -> bool {
+    fn are_sealed(&self, number: u32) -> bool {
         self.metadata().all(|region| self.fits_seal(region, number))
     }
 
     /// Writes a line and its seal to each member, one after the other.
-    fn rewrite_sealed(&self, number: u32, line: &TableLine, sequence: u64) -> LineState {
+    fn rewrite_sealed(&self, number: u32, line: &TableLine, round: Round) -> LineState {
         let written = self.rewrite_copies(self.table_line_offset(number), line);
-        let seal = Seal::new(line, number, sequence as u32);
+        let seal = Seal::new(line, number, round);
         let sealed = self.rewrite_copies(self.geometry.seal_offset(number), &seal.0.to_le_bytes());
         match written {
             LineState::Repaired => sealed,
@@ -244,10 +270,10 @@ impl Media {
         equalised
     }
 
-    /// Recovery: seals every line that does not fit its seals as it stands now, for this S; and sends these seals and those
+    /// Recovery: seals every line that does not fit its seals as it stands now, for this round; and sends these seals and those
     /// of the lines that it has sent, whoever stored them. Else a seal of before, which a killed process replaced in a
     /// cache only, could vouch for a line of before. Durable with the next fence.
-    pub(crate) fn reseal(&self, sequence: u64, sent: impl IntoIterator<Item = u32>) {
+    pub(crate) fn reseal(&self, round: Round, sent: impl IntoIterator<Item = u32>) {
         let mut numbers: Vec<u32> = sent.into_iter().collect();
         let (main, mate) = (self.main(), self.mate());
         let is_sealed = |number: &u32| {
@@ -260,7 +286,7 @@ impl Media {
             let offset = self.geometry.seal_offset(number);
             self.on_metadata(|region| {
                 let line = self.table_line(region, number);
-                region.store_u64(offset, Seal::new(&line, number, sequence as u32).0);
+                region.store_u64(offset, Seal::new(&line, number, round).0);
             });
             numbers.push(number);
         }
@@ -283,8 +309,8 @@ mod tests {
 
     #[test]
     fn the_copy_that_was_sent_last_counts() {
-        let seal = |line, sequence| Seal::new(&line, 7, sequence);
-        let (old, new) = (seal(OLD, u32::MAX), seal(NEW, 3));
+        let seal = |line, round| Seal::new(&line, 7, Round(round));
+        let (old, new) = (seal(OLD, Round::COUNT - 1), seal(NEW, 3));
         let winner =
             |copies: [&TableLine; 2], seals| judge(copies, seals, 7).map(|(which, _)| which);
         assert_eq!(winner([&OLD, &NEW], [new, new]), Some(1), "a lost write");
@@ -292,14 +318,14 @@ mod tests {
         assert_eq!(winner([&OLD, &NEW], [old, old]), Some(0), "a crash");
         assert_eq!(winner([&OLD, &TORN], [new, old]), Some(0));
         assert_eq!(winner([&OLD, &TORN], [new, new]), None);
-        assert_eq!(winner([&OLD, &NEW], [seal(OLD, 3), new]), None, "one S");
+        assert_eq!(winner([&OLD, &NEW], [seal(OLD, 3), new]), None, "one round");
         assert_eq!(judge([&OLD, &NEW], [new, new], 8), None, "another place");
     }
 
     #[test]
     fn empty_lines_need_no_seal() {
         let empty = [0; 64];
-        let new = Seal::new(&NEW, 0, 9);
+        let new = Seal::new(&NEW, 0, Round(9));
         assert!(Seal::NONE.fits(&empty, 0));
         assert!(!Seal::NONE.fits(&OLD, 0));
         assert_eq!(judge([&empty, &NEW], [Seal::NONE, new], 0), Some((1, new)));

@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::Geometry;
 use crate::media::incarnation;
 use crate::media::layout::{
-    FLAG_MIRROR, FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN, FORMAT_VERSION, MAGIC,
-    SUPERBLOCK_BYTES, Superblock,
+    FLAG_MIRROR, FLAG_NO_CHECKSUMS, FLAG_SEALED, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN,
+    FORMAT_VERSION, MAGIC, SUPERBLOCK_BYTES, Superblock,
 };
 use crate::media::membership::{self, Candidate, Membership};
 use crate::media::mend;
@@ -86,6 +86,11 @@ pub(crate) fn format(
     };
     let test = if options.test { FLAG_TEST } else { 0 };
     let mirror = if geometry.is_mirrored { FLAG_MIRROR } else { 0 };
+    let sealed = if geometry.has_lone_seals {
+        FLAG_SEALED
+    } else {
+        0
+    };
     let mut identities = Vec::new();
     for (member, region) in regions.iter().enumerate() {
         let member_uuid = repeatable::fresh_uuid()?;
@@ -95,7 +100,7 @@ pub(crate) fn format(
             version: FORMAT_VERSION,
             member: member as u32,
             members: geometry.members,
-            flags: strict | no_checksums | test | mirror,
+            flags: strict | no_checksums | test | mirror | sealed,
             pool_uuid,
             member_uuid,
             member_bytes: geometry.member_bytes,
@@ -430,11 +435,19 @@ fn read_superblock(region: &Region) -> Result<Superblock> {
             "open it with the release that wrote it",
         ));
     }
-    let never_together = FLAG_MIRROR | FLAG_NO_CHECKSUMS;
-    if superblock.flags & never_together == never_together {
+    let has = |flags| superblock.flags & flags == flags;
+    let impossible = [
+        (
+            FLAG_MIRROR | FLAG_NO_CHECKSUMS,
+            "a mirror without checksums",
+        ),
+        (FLAG_SEALED | FLAG_NO_CHECKSUMS, "seals without checksums"),
+        (FLAG_SEALED | FLAG_MIRROR, "a mirror, and seals of one copy"),
+    ];
+    if let Some((_, what)) = impossible.iter().find(|(flags, _)| has(*flags)) {
         return Err(refused(
             &path,
-            "the superblock is impossible: a mirror without checksums",
+            format!("the superblock is impossible: {what}"),
             "the file is damaged; restore it from a copy",
         ));
     }

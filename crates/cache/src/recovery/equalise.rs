@@ -100,7 +100,8 @@ pub(super) fn checkpoint_lines(
         current.checkpoint,
         current.sizes,
         current.scrub,
-    );
+    )
+    .after_round(current.round);
     let line = match current.is_confirmed {
         true => line.confirmed(),
         false => line,

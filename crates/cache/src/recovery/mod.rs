@@ -12,6 +12,7 @@ mod mappings;
 mod replay;
 mod report;
 mod scan;
+mod store;
 mod switch;
 
 use std::time::Instant;
@@ -20,12 +21,14 @@ use crate::error::{ErrorKind, Result};
 use crate::media::Media;
 use crate::media::incarnation::{self, Incarnation};
 use crate::media::layout::{INCARNATION_BYTES, ROSTER_BYTES};
+use crate::media::seals::Round;
 use crate::media::volumes;
 use crate::mutants::{Mutant, mutated};
 
 pub(crate) use mappings::Mappings;
 use report::Notes;
 pub use report::RecoveryReport;
+use store::SealedTable;
 
 /// A recovered medium, before the switch.
 pub(crate) struct Recovered {
@@ -33,6 +36,8 @@ pub(crate) struct Recovered {
     pub(crate) current: Incarnation,
     /// The greatest sequence seen anywhere: the next incarnation goes on after it.
     pub(crate) last_sequence: u64,
+    /// The round of the lines that were sent, of a table with seals.
+    pub(crate) round: Round,
     pub(crate) report: RecoveryReport,
 }
 
@@ -72,15 +77,22 @@ pub(crate) fn recover(
         volumes::equalise(media);
         media.equalise_table();
     }
+    let table = media
+        .is_sealed()
+        .then(|| SealedTable::examine(media, current.round));
     if !mutated(Mutant::SettlingSkipped) {
         settle(media)?;
     }
-    let mappings = replay::replay(media, &log, last_sequence, volumes, &mut notes)?;
+    let mappings = replay::replay(media, &log, table.as_ref(), volumes, &mut notes)?;
     notes.report.took = started.elapsed();
     Ok(Recovered {
         mappings,
         current,
         last_sequence,
+        round: match media.is_sealed() {
+            true => current.round.of_recovery(),
+            false => Round::default(),
+        },
         report: notes.report,
     })
 }
@@ -125,4 +137,4 @@ fn current_incarnation(media: &Media, pool_uuid: &[u8; 16]) -> Result<Incarnatio
     }.into())
 }
 
-pub(crate) use switch::{NewIncarnation, start_incarnation};
+pub(crate) use switch::{Kept, NewIncarnation, start_incarnation};

@@ -15,6 +15,7 @@ use crate::recovery::base::{self, BaseTable, Found};
 use crate::recovery::claims::Claims;
 use crate::recovery::mappings::{Mappings, Stores};
 use crate::recovery::report::Notes;
+use crate::recovery::store::{self, SealedTable};
 use crate::table::index::ENTRIES_PER_LINE;
 
 /// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.
@@ -110,7 +111,7 @@ impl<'r> Positions<'r> {
 pub(super) fn replay(
     media: &Media,
     log: &Records,
-    last_sequence: u64,
+    table: Option<&SealedTable>,
     volumes: &[u32],
     notes: &mut Notes,
 ) -> Result<Mappings> {
@@ -120,6 +121,8 @@ pub(super) fn replay(
     // Buffer stores, so that a refused open changes nothing.
     let mut stores = Stores::with_capacity(positions.named.len());
     let entries = BaseTable::new(media, media.main());
+    let is_lost = |index| table.is_some_and(|table| table.is_lost(index));
+    let mut told_lost = None;
     for index in 0..media.geometry.entries {
         positions.prefetch(index + PREFETCH_DISTANCE);
         let entry = match positions.get(index) {
@@ -136,6 +139,14 @@ pub(super) fn replay(
                     .transpose()?
                     .flatten()
             }
+            None if is_lost(index) => {
+                let line = index / ENTRIES_PER_LINE;
+                if told_lost.replace(line) != Some(line) {
+                    store::note_lost(line, notes)?;
+                }
+                stores.push((index, Entry::FREE));
+                None
+            }
             None => base_entry(media, entries, index, volumes, &mut stores, notes)?,
         };
         let Some(entry) = entry else { continue };
@@ -144,12 +155,8 @@ pub(super) fn replay(
         mappings.push((index, entry));
     }
     let losers = claims.settle(&mut mappings, &mut stores, notes)?;
-    tear_unnamed(media, &stores, &positions)?;
-    store_all(media, &stores);
-    if media.is_mirrored() {
-        let sent = stores.iter().map(|(index, _)| index / ENTRIES_PER_LINE);
-        media.reseal(last_sequence, sent);
-    }
+    let is_named = |index| positions.get(index).is_some();
+    store::store(media, &stores, is_named, table)?;
     let kept = |index: &u32| losers.binary_search(index).is_err();
     for (_, redo) in positions.redo.iter().filter(|(index, _)| kept(index)) {
         apply(media, redo, notes);
@@ -275,54 +282,6 @@ fn of_known_volume(
     ))?;
     stores.push((index, Entry::FREE));
     Ok(None)
-}
-
-/// Entries that no record names are cleared in two steps. The next process, after a kill, sees what is
-/// stored here and has no reason to store it again; a power cut would then bring back what damage left,
-/// beside newer blocks. Half an entry says all that is needed: the process that finds it clears it, in
-/// memory or on the medium.
-fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Result<()> {
-    // Without a record an entry can only go, or come to the member that lacks it.
-    let is_cleared =
-        |(index, entry): &&(u32, Entry)| entry.is_free() && positions.get(*index).is_none();
-    let mut is_any_torn = false;
-    for (index, _) in stores.iter().filter(is_cleared) {
-        media.on_metadata(|region| BaseTable::new(media, region).tear(*index));
-        is_any_torn = true;
-    }
-    if is_any_torn {
-        // Orders the halves before the entries are gone.
-        media.fence()?;
-    }
-    Ok(())
-}
-
-/// Stores the entries, which come in ascending order, and flushes each line of the table once: even an
-/// entry that was equal may have been in a cache only. Lines that no record names need none of this:
-/// of what the medium lacks there nothing but fills and clean marks would be lost.
-fn store_all(media: &Media, stores: &Stores) {
-    media.on_metadata(|region| store_to(media, BaseTable::new(media, region), stores));
-}
-
-fn store_to(media: &Media, entries: BaseTable<'_>, stores: &Stores) {
-    if stores.len() >= media.geometry.entries as usize / 2 {
-        media.store_table_ahead();
-    }
-    for in_line in
-        stores.chunk_by(|one, next| one.0 / ENTRIES_PER_LINE == next.0 / ENTRIES_PER_LINE)
-    {
-        let mut is_changed = false;
-        for (index, entry) in in_line {
-            if entries.load(*index) != *entry {
-                entries.store(*index, *entry);
-                is_changed = true;
-            }
-        }
-        if !is_changed && mutated(Mutant::EqualEntriesNotFlushed) {
-            continue;
-        }
-        entries.send_line_of(in_line[0].0);
-    }
 }
 
 fn apply(media: &Media, newest_first: &[Redo<'_>], notes: &mut Notes) {

@@ -10,6 +10,7 @@ use crate::media::Media;
 use crate::media::incarnation;
 use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, ScrubMark};
 use crate::media::salt::Salt;
+use crate::media::seals::Round;
 use crate::mutants::{Mutant, mutated};
 
 /// What the new incarnation starts with.
@@ -20,8 +21,16 @@ pub(crate) struct NewIncarnation {
     pub(crate) sequence: u64,
     /// The checkpoint line that the next checkpoint overwrites.
     pub(crate) next_checkpoint_line: usize,
+    pub(crate) kept: Kept,
+}
+
+/// What goes on from one incarnation to the next.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Kept {
     /// How scrubs stand.
     pub(crate) scrub: ScrubMark,
+    /// The last round of lines of the table.
+    pub(crate) round: Round,
 }
 
 /// Makes everything stored so far durable, then starts incarnation number `incarnation` with S = `sequence`.
@@ -33,7 +42,7 @@ pub(crate) fn start_incarnation(
     old_salt: Salt,
     sequence: u64,
     checkpoint_line: usize,
-    scrub: ScrubMark,
+    kept: Kept,
 ) -> Result<NewIncarnation> {
     let salt = if mutated(Mutant::SaltKept) {
         old_salt
@@ -42,7 +51,8 @@ pub(crate) fn start_incarnation(
     };
     clear_torn_place(media, &pool_uuid, incarnation)?;
     let sizes = media.geometry.sizes();
-    let checkpoint = CheckpointLine::new(incarnation, salt, sequence, sizes, scrub);
+    let checkpoint = CheckpointLine::new(incarnation, salt, sequence, sizes, kept.scrub);
+    let checkpoint = checkpoint.after_round(kept.round);
     let offset = media.geometry.checkpoint_line(checkpoint_line);
     store_line(media.metadata(), offset, &checkpoint.encode());
     let line = IncarnationLine::new(pool_uuid, &checkpoint).encode();
@@ -71,7 +81,7 @@ pub(crate) fn start_incarnation(
         salt,
         sequence,
         next_checkpoint_line,
-        scrub,
+        kept,
     })
 }
 

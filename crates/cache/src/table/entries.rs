@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::media::Media;
 use crate::media::entry::{Entry, Key, RawEntry};
 use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
-use crate::media::seals::TableLine;
+use crate::media::seals::{Round, TableLine};
 use crate::mutants::{Mutant, mutated};
 
 /// See the module.
@@ -100,27 +100,27 @@ impl Entries {
 
     /// Sends a line of four entries towards the medium; it is there after this thread's next fence. From DRAM
     /// one thread at a time sends, and fences before another does: a line that was loaded earlier and stored
-    /// later would take back what the other has promised. `sequence` is the S of a mirror's seals.
-    pub(crate) fn send(&self, media: &Media, line: u32, sequence: u64) {
+    /// later would take back what the other has promised. `round` is that of a mirror's seals.
+    pub(crate) fn send(&self, media: &Media, line: u32, round: Round) {
         if self.are_in_dram {
-            return self.stream(media, line, sequence);
+            return self.stream(media, line, round);
         }
         let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
         media.main().flush(offset, LINE_BYTES as usize);
     }
 
     /// Sends a line that an earlier process may have stored.
-    pub(crate) fn send_found(&self, media: &Media, line: u32, sequence: u64) {
+    pub(crate) fn send_found(&self, media: &Media, line: u32, round: Round) {
         if self.are_in_dram {
-            return self.stream(media, line, sequence);
+            return self.stream(media, line, round);
         }
         let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
         media.flush_found(media.main(), offset, LINE_BYTES as usize);
     }
 
     #[cold]
-    fn stream(&self, media: &Media, line: u32, sequence: u64) {
-        media.stream_table_line(line, &self.line(media, line), sequence);
+    fn stream(&self, media: &Media, line: u32, round: Round) {
+        media.stream_table_line(line, &self.line(media, line), round);
     }
 
     /// What the medium gets of a line from DRAM: each entry as it is at some moment, so that none goes half changed.

@@ -93,7 +93,7 @@ impl Table {
         mappings: &[(u32, Entry)],
         entries_in_dram: bool,
     ) -> Result<Table> {
-        let entries = match entries_in_dram || media.is_mirrored() {
+        let entries = match entries_in_dram || media.is_sealed() {
             true => Entries::in_dram(&media, mappings)?,
             false => Entries::on_medium(&media),
         };

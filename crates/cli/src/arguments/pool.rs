@@ -26,12 +26,14 @@ impl Opening {
     }
 }
 
-/// What a pool of several members keeps twice.
+/// How what must not be lost is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RedundancyMode {
     /// What the disk does not have yet, and what says where it is: on two members, of which one may die.
     Mirror,
-    /// Nothing: blocks are spread over the members, and the pool is lost with any of them.
+    /// Nothing twice, but nothing wrong is believed: also the pool's own table has checksums.
+    Checksum,
+    /// Nothing twice: blocks are spread over the members, and the pool is lost with any of them.
     None,
 }
 
@@ -40,6 +42,7 @@ impl RedundancyMode {
     pub fn redundancy(self) -> Redundancy {
         match self {
             RedundancyMode::Mirror => Redundancy::Mirror,
+            RedundancyMode::Checksum => Redundancy::Checksum,
             RedundancyMode::None => Redundancy::None,
         }
     }
@@ -64,7 +67,7 @@ pub struct CreateOptions {
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,
-    /// What the members keep twice [default: mirror with two members, else none].
+    /// What the members keep twice, and what is checked [default: mirror with two members, else none].
     #[arg(long, value_enum)]
     pub redundancy: Option<RedundancyMode>,
     /// Bytes of a block: 4096 to 65536, a power of two.

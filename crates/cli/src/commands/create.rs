@@ -70,10 +70,10 @@ fn on_a_death(redundancy: RedundancyMode, members: usize) -> Option<String> {
             "it is a mirror: when one of the two members dies, it goes on with the other one, and nothing acknowledged is \
              lost; if a member is gone when it is opened, after a power loss say, that takes --without-missing",
         )),
-        RedundancyMode::None if members > 1 => Some(format!(
+        RedundancyMode::None | RedundancyMode::Checksum if members > 1 => Some(format!(
             "it is no mirror: when one of its {members} members dies, the pool is lost"
         )),
-        RedundancyMode::None => None,
+        RedundancyMode::None | RedundancyMode::Checksum => None,
     }
 }
 

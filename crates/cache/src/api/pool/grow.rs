@@ -18,10 +18,10 @@ use crate::backing::Backing;
 use crate::engine::Ended;
 use crate::error::{ErrorKind, Result};
 use crate::media::geometry::Geometry;
-use crate::media::layout::{ENTRY_BYTES, ScrubMark};
+use crate::media::layout::ENTRY_BYTES;
 use crate::mutants::{Mutant, mutated};
 use crate::options::RuntimeOptions;
-use crate::recovery::{self, RecoveryReport};
+use crate::recovery::{self, Kept, RecoveryReport};
 
 /// How a pool's volume is found by the path in its table.
 pub type OpenBacking<'a> = dyn FnMut(&Path) -> Result<Backing> + 'a;
@@ -152,6 +152,7 @@ impl Pool {
             strict,
             sequence,
             next_checkpoint_line,
+            round,
         } = pipeline.into_engine().end();
         // An incarnation without a record: the log may be overwritten.
         let empty = recovery::start_incarnation(
@@ -161,7 +162,10 @@ impl Pool {
             salt,
             sequence,
             next_checkpoint_line,
-            ScrubMark::default(),
+            Kept {
+                round,
+                ..Kept::default()
+            },
         )?;
         // All that lies behind the entries: nothing reads it any more.
         let old = media.geometry;
@@ -181,7 +185,7 @@ impl Pool {
             empty.salt,
             sequence,
             empty.next_checkpoint_line,
-            ScrubMark::default(),
+            empty.kept,
         )?;
         let report = RecoveryReport::default();
         Pool::start(media, pool_uuid, strict, next, Vec::new(), report, options)

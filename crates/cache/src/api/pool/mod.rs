@@ -25,12 +25,12 @@ use crate::error::{ErrorKind, Result};
 use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::incarnation::Incarnation;
-use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES, ScrubMark};
+use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::media::salt::Salt;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes;
 use crate::options::{PoolOptions, Redundancy, RuntimeOptions};
-use crate::recovery::{self, Mappings, NewIncarnation, RecoveryReport};
+use crate::recovery::{self, Kept, Mappings, NewIncarnation, RecoveryReport};
 pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
 pub use members::new_region;
@@ -113,7 +113,7 @@ impl Pool {
         let media = Media::new(regions, mirror, geometry, options.format.checksums);
         let strict = options.format.strict || !options.format.checksums;
         let incarnation =
-            recovery::start_incarnation(&media, pool_uuid, 1, Salt(0), 0, 0, ScrubMark::default())?;
+            recovery::start_incarnation(&media, pool_uuid, 1, Salt(0), 0, 0, Kept::default())?;
         let report = RecoveryReport::default();
         Pool::start(
             media,
@@ -189,7 +189,10 @@ impl Pool {
             salt,
             recovered.last_sequence,
             checkpoint_line ^ 1,
-            scrub,
+            Kept {
+                scrub,
+                round: recovered.round,
+            },
         )?;
         let (mappings, report) = (recovered.mappings, recovered.report);
         Pool::start(media, pool_uuid, strict, next, mappings, report, options)
@@ -256,10 +259,7 @@ impl Pool {
     }
     /// How many members hold what must not be lost.
     pub fn redundancy(&self) -> Redundancy {
-        match self.pipeline.media().is_mirrored() {
-            true => Redundancy::Mirror,
-            false => Redundancy::None,
-        }
+        self.pipeline.media().geometry.redundancy()
     }
     /// The most bytes one transaction can hold: the smaller of 4 MiB and an eighth of the pool.
     pub fn transaction_limit_bytes(&self) -> u64 {

@@ -165,7 +165,7 @@ impl Scrub<'_, '_> {
             engine.set_scrub_mark(ScrubMark { entry: end, ..mark });
             Ok(bytes)
         })?;
-        if flow.is_break() || !engine.media().is_mirrored() {
+        if flow.is_break() || !engine.media().is_sealed() {
             return Ok(flow);
         }
         let lines = 0..geometry.entries / ENTRIES_PER_LINE;

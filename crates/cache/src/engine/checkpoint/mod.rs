@@ -3,6 +3,7 @@
 //! One S for all lanes: a lane that forgot earlier than another would let replay of an old record
 //! undo newer ones. The steps carry the numbers of `docs/inside/protocol.md`.
 
+mod sender;
 mod state;
 mod touched;
 
@@ -15,10 +16,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::read_record;
 use crate::log::record::{SmallRecord, elements_of, read_back_one, sequence_of};
 use crate::media::layout::{CheckpointLine, LINE_BYTES, ScrubMark};
+use crate::media::seals::Round;
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::index::ENTRIES_PER_LINE;
-use crate::table::word_set_queue::numbers;
+use sender::LineSender;
 use touched::Touched;
 
 pub(crate) use state::CheckpointState;
@@ -48,20 +50,21 @@ impl Engine {
             // Nothing was drawn since. What was published while the last checkpoint waited is covered
             // by its S already, but only now known to be.
             self.log.lanes().advance_tails(&positions);
-            return self.send_unlogged_from_dram(sequence);
+            return self.send_unlogged_from_dram(state);
         }
         if mutated(Mutant::LaneReusedBeforeCheckpoint) {
             self.log.lanes().advance_tails(&positions);
         }
         // Step 4. Ends taken after the wait: every record up to `sequence` lies below them.
         let covered = state.sequence + 1..sequence + 1;
-        self.flush_touched(&self.log.lanes().published_positions(), covered)?;
+        let round = state.round.next();
+        self.flush_touched(&self.log.lanes().published_positions(), covered, round)?;
         if !mutated(Mutant::CheckpointFenceRemoved) {
             // Orders table and in-place lines before the S that makes their records needless. A
             // crash before it leaves the old S and all records since.
             self.fence()?;
         }
-        self.store_checkpoint_line(state, sequence)?;
+        self.end_round(state, sequence)?;
         state.sequence = sequence;
         state.count += 1;
         // Step 6.
@@ -69,11 +72,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Step 5. The older of two lines: a torn one leaves the other.
+    /// Step 5, after a round of lines of the table.
+    fn end_round(&self, state: &mut CheckpointState, sequence: u64) -> Result<()> {
+        if self.media().is_sealed() {
+            state.round = state.round.next();
+        }
+        self.store_checkpoint_line(state, sequence)
+    }
+
+    /// The older of two lines: a torn one leaves the other.
     fn store_checkpoint_line(&self, state: &mut CheckpointState, sequence: u64) -> Result<()> {
         let (incarnation, salt) = (self.log.incarnation(), self.log.salt());
         let sizes = self.media().geometry.sizes();
         let line = CheckpointLine::new(incarnation, salt, sequence, sizes, self.scrub_mark());
+        let line = line.after_round(state.round);
         let line = match self.media().is_mirrored() {
             true => line.confirmed(),
             false => line,
@@ -110,19 +122,29 @@ impl Engine {
 
     /// What changed without a record gets from DRAM to the medium by checkpoints alone, so also by one that has no
     /// record to forget.
-    fn send_unlogged_from_dram(&self, sequence: u64) -> Result<()> {
+    fn send_unlogged_from_dram(&self, state: &mut CheckpointState) -> Result<()> {
         let is_set = |word: &AtomicU64| word.load(Ordering::Relaxed) != 0;
         let lines = self.table.unlogged_lines();
         if !self.table.entries().are_in_dram() || !lines.iter().any(is_set) {
             return Ok(());
         }
-        self.send_lines(&[], sequence);
-        // Orders these lines before what the next checkpoint sends of them.
-        self.fence()
+        self.send_lines(&[], state.round.next())?;
+        // Orders these lines before what the next checkpoint sends of them, and before the end of their round.
+        self.fence()?;
+        self.end_unlogged_round(state)
+    }
+
+    /// Ends a round that has no record to forget.
+    fn end_unlogged_round(&self, state: &mut CheckpointState) -> Result<()> {
+        match self.media().is_sealed() {
+            true => self.end_round(state, state.sequence),
+            false => Ok(()),
+        }
     }
 
     /// Sends the table's lines that changed without a record, and these: a bit each.
-    fn send_lines(&self, logged: &[u64], sequence: u64) {
+    fn send_lines(&self, logged: &[u64], round: Round) -> Result<()> {
+        let mut sender = LineSender::new(self, round);
         let logged = logged.iter().chain(std::iter::repeat(&0));
         for (number, (word, logged)) in (0..).zip(self.table.unlogged_lines().iter().zip(logged)) {
             let mut bits = *logged;
@@ -130,19 +152,9 @@ impl Engine {
                 // AcqRel: the thread that marked a line stored it before.
                 bits |= word.swap(0, Ordering::AcqRel);
             }
-            for line in numbers(number, bits) {
-                self.table.entries().send(self.media(), line, sequence);
-            }
-            self.send_seals(number, bits);
+            sender.send(number, bits, false)?;
         }
-    }
-
-    /// Sends the seals of a word of lines that were sent. Eight lie together.
-    fn send_seals(&self, number: u32, bits: u64) {
-        if self.media().is_mirrored() {
-            let sent = (0..).zip(bits.to_le_bytes()).filter(|(_, bits)| *bits != 0);
-            sent.for_each(|(eighth, _)| self.media().flush_seals(u64::from(number) * 8 + eighth));
-        }
+        sender.finish()
     }
 
     /// Sends every line with a clean entry to the medium; they are there after the next fence. Blocks become clean
@@ -154,10 +166,13 @@ impl Engine {
     pub(crate) fn send_clean_entries(&self) -> Result<()> {
         let entries = self.table.entries();
         // The next to send, a checkpoint, must not have loaded lines before.
-        let sending = entries
+        let mut sending = entries
             .are_in_dram()
             .then(|| forebay_pmem::lock_or_yield(&self.checkpoint));
-        let sequence = sending.as_ref().map_or(0, |state| state.sequence);
+        let round = sending
+            .as_ref()
+            .map_or(Round::default(), |state| state.round);
+        let mut sender = LineSender::new(self, round.next());
         let lines = self.media().geometry.entries / ENTRIES_PER_LINE;
         for line in 0..lines {
             let mut in_line = line * ENTRIES_PER_LINE..(line + 1) * ENTRIES_PER_LINE;
@@ -167,22 +182,24 @@ impl Engine {
                 !raw.is_free() && self.media().sound(raw).is_none_or(|entry| entry.is_clean())
             };
             if in_line.any(may_be_clean) {
-                entries.send_found(self.media(), line, sequence);
-                self.send_seals(line / 64, 1 << (line % 64));
+                sender.send(line / 64, 1 << (line % 64), true)?;
             }
         }
-        // Orders these lines before what the next thread sends of them.
-        sending.map_or(Ok(()), |_held| self.fence())
+        sender.finish()?;
+        sending.as_deref_mut().map_or(Ok(()), |state| {
+            // Orders these lines before what the next thread sends of them, and before the end of their round.
+            self.fence()?;
+            self.end_unlogged_round(state)
+        })
     }
 
     /// Sends every line of the table and flushes every one of slots that a published change touched. What has a
     /// record is found by reading the log below `ends`; the rest marked its lines itself. Each of the sequences
     /// `covered` has one record there: were one missed, S would pass a change that is not durable.
-    fn flush_touched(&self, ends: &[u64], covered: Range<u64>) -> Result<()> {
+    fn flush_touched(&self, ends: &[u64], covered: Range<u64>, round: Round) -> Result<()> {
         if mutated(Mutant::CheckpointFlushSkipped) {
             return Ok(());
         }
-        let sequence = covered.end - 1;
         let mut touched = Touched::new(
             self.table.unlogged_lines().len(),
             self.media().trailer_offset(),
@@ -198,7 +215,7 @@ impl Engine {
                 touched.missing_records()
             )));
         }
-        self.send_lines(touched.table_lines(), sequence);
+        self.send_lines(touched.table_lines(), round)?;
         if mutated(Mutant::DeltaLinesNotFlushed) {
             return Ok(());
         }
