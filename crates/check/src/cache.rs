@@ -37,6 +37,11 @@ pub trait Cache: Sync {
     /// Whether what it knows of itself is consistent.
     fn check(&self) -> Result<(), String>;
 
+    /// Whether it finds nothing wrong with what recovery left, where nothing is.
+    fn check_undamaged(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Whether it has nothing that its backings lack, which their marks said.
     fn check_nothing_dirty(&self) -> Result<(), String> {
         Ok(())

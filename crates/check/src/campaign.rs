@@ -5,6 +5,7 @@ use crate::explore::{Explorer, Tally, Traits, Violation};
 use crate::focus::Focus;
 use crate::lost;
 use crate::named::Scenario;
+use crate::pool_actor::FALSE_DAMAGE;
 use crate::rebuilt;
 use crate::subject::{Subject, Templates};
 use forebay_harness::{Result, Row, check_interrupt, progress_bar, rows};
@@ -315,6 +316,8 @@ pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
         row("crash_violations", violations, "violations"),
     ];
     if limits.subject == Subject::PoolMirrored {
+        let is_false = |found: &&Violation| found.text.contains(FALSE_DAMAGE);
+        let false_damage = outcome.violations.iter().filter(is_false).count();
         let [dead, stale, rebuild, scrub] = outcome.mirrored;
         println!(
             "{dead} with a member dead, {stale} with an old copy of one, {rebuild} of a rebuilding, {scrub} of a scrub"
@@ -324,6 +327,7 @@ pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
             Row::new("images_stale", stale as f64, "images"),
             Row::new("images_rebuild", rebuild as f64, "images"),
             Row::new("images_scrub", scrub as f64, "images"),
+            Row::new("false_damage", false_damage as f64, "violations"),
         ]);
     }
     merge(report, &rows)?;

@@ -17,6 +17,9 @@ use std::ops::ControlFlow;
 /// each part doubles what the oracle has to keep.
 const OPEN_MAX: usize = 4;
 
+/// How a violation begins that is a false alarm.
+pub const FALSE_DAMAGE: &str = "false damage";
+
 /// One actor.
 struct PoolActor<'a> {
     world: &'a World,
@@ -62,6 +65,16 @@ impl Cache for OpenPool {
         match self.pool.check(|_, _| {}) {
             (_, bad) if bad.is_empty() => Ok(()),
             (_, bad) => Err(format!("blocks {bad:?} do not match their checks")),
+        }
+    }
+
+    fn check_undamaged(&self) -> Result<(), String> {
+        match self.scrub() {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(format!(
+                "{FALSE_DAMAGE}: a scrub found something, and nothing went wrong"
+            )),
+            Err(error) => Err(format!("scrub: {error}")),
         }
     }
 
@@ -282,6 +295,10 @@ impl PoolActor<'_> {
         self.world.set_scrubbing(false);
         if matches!(scrubbed, Ok(true)) {
             self.world.harming().note_told();
+            assert!(
+                self.world.may_be_damaged(),
+                "{FALSE_DAMAGE}: a scrub found something, and nothing went wrong"
+            );
         }
         scrubbed.map(drop)
     }

@@ -65,6 +65,7 @@ fn recover_once(
     let found = read_all(&*cache, shape, image)?;
     if look != Look::Read {
         cache.check()?;
+        cache.check_undamaged()?;
         cache.evict_clean(shape.slots)?;
         let again = read_all(&*cache, shape, image)?;
         if let Some(block) = found.iter().zip(&again).position(|(one, two)| one != two) {

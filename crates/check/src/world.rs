@@ -340,6 +340,13 @@ impl World {
         !self.harming.is_on() && self.lost_pages().iter().any(|pages| !pages.is_empty())
     }
 
+    /// Whether anything has happened by which a member may have something wrong.
+    pub fn may_be_damaged(&self) -> bool {
+        let have_changed = !self.rebuilt.lock().is_empty()
+            || self.standings().iter().any(|one| *one != Standing::In);
+        self.harming.is_on() || self.has_failed_fences() || self.has_lost_pages() || have_changed
+    }
+
     /// From here on nothing fails any more, but for pages that are lost.
     pub fn fail_no_more(&self) {
         for shadow in &self.shadows {

@@ -1,6 +1,6 @@
 //! One thing that a member does wrong, from when it is asked for until it has struck.
 
-use super::kinds::{Harm, Kind};
+use super::kinds::{Harm, Kind, is_of_membership};
 use forebay::unstable::MediumArea;
 use forebay_pmem::PAGE_BYTES;
 use forebay_pmem::shadow::{Fault, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
@@ -125,7 +125,9 @@ impl Harming {
                 shadow.inject(misdirected_read(offset, (&places, map), shadow, &mut rng));
             }
             Kind::FailedFence | Kind::LostWrite | Kind::MisdirectedWrite | Kind::TornLine => {
-                let to_pass = rng.u32(..4);
+                // What is written now and then is written once more, if at all.
+                let is_rare = is_of_membership(area) || area == Some(MediumArea::Incarnation);
+                let to_pass = rng.u32(..if is_rare { 2 } else { 4 });
                 if kind == Kind::FailedFence {
                     shadow.set_fence_failure(FenceFailure::After(to_pass));
                 }

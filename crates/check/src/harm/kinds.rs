@@ -88,33 +88,15 @@ const AREAS: [MediumArea; 10] = [
     MediumArea::Slots,
 ];
 
-/// Those that are not written while both members are in.
-fn is_settled(area: MediumArea) -> bool {
-    matches!(area, MediumArea::Superblock | MediumArea::Roster)
+/// Those that are written only when a member joins or leaves.
+pub fn is_of_membership(area: Option<MediumArea>) -> bool {
+    matches!(area, Some(MediumArea::Superblock | MediumArea::Roster))
 }
 
-/// Every kind about as often as any other: with each part that it can be about, and the rest with the blocks and
-/// the log.
+/// Every kind as often as any other: once with each part, or as often with the whole member.
 pub fn round() -> Vec<Combination> {
-    let mut all = Vec::new();
-    for kind in Kind::ALL {
-        if kind.is_of_member() {
-            all.extend([(kind, None); AREAS.len()]);
-            continue;
-        }
-        let can_be = |area: &MediumArea| !kind.is_of_writes() || !is_settled(*area);
-        let count = all.len();
-        all.extend(
-            AREAS
-                .into_iter()
-                .filter(can_be)
-                .map(|area| (kind, Some(area))),
-        );
-        let busiest = [MediumArea::Slots, MediumArea::Lanes].into_iter();
-        let missing = count + AREAS.len() - all.len();
-        all.extend(busiest.take(missing).map(|area| (kind, Some(area))));
-    }
-    all
+    let of = |kind: Kind| AREAS.map(|area| (kind, Some(area).filter(|_| !kind.is_of_member())));
+    Kind::ALL.into_iter().flat_map(of).collect()
 }
 
 /// As it stands in reports.

@@ -4,4 +4,4 @@ mod harming;
 mod kinds;
 
 pub use harming::{Harming, MediumMap};
-pub use kinds::{Combination, Harm, Kind, area_name, round};
+pub use kinds::{Combination, Harm, Kind, area_name, is_of_membership, round};

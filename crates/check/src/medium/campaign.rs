@@ -3,7 +3,7 @@
 use super::draw;
 use super::trial::{self, Outcome};
 use crate::campaign::{default_threads, hush_panics, merge, stay_on_one_processor};
-use crate::harm::{Combination, area_name, round};
+use crate::harm::{Combination, Kind, area_name, round};
 use crate::subject::Templates;
 use clap::Args;
 use forebay_harness::{Result, Row, RunOptions, check_interrupt, progress_bar, rows};
@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Enough for ten thousand of each kind.
-const TRIALS: u64 = 150_000;
+/// Enough for ten thousand of each kind, though not every one strikes.
+const TRIALS: u64 = 210_000;
 const QUICK_TRIALS: u64 = 1_500;
 /// What went wrong is told so often.
 const TOLD_MAX: usize = 10;
@@ -26,7 +26,7 @@ pub struct Arguments {
     /// The number of the first trial
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Trials; each has at most one fault [default: 150000, quick: 1500]
+    /// Trials; each has at most one fault [default: 210000, quick: 1500]
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
     /// Threads; one for each processor if not given
@@ -182,6 +182,12 @@ fn tell(counts: &[(Combination, Count)]) {
 
 fn report(counts: &[(Combination, Count)], violations: usize) -> Vec<Row> {
     let mut all = vec![Row::new("wrong_bytes", violations as f64, "trials")];
+    for kind in Kind::ALL {
+        let of_kind = counts.iter().filter(|((one, _), _)| *one == kind);
+        let injected: u64 = of_kind.map(|(_, count)| count.injected).sum();
+        let name = format!("{}_injected", kind.name());
+        all.push(Row::new(name, injected as f64, "faults"));
+    }
     for ((kind, area), count) in counts {
         let row = |what: &str, value: u64| {
             let name = format!("{}_{}_{what}", kind.name(), area_name(*area));

@@ -1,7 +1,7 @@
 //! Pools and loads for what one member does wrong, drawn from a seed.
 
 use crate::cache::Begins;
-use crate::harm::{Combination, Harm, Kind, round};
+use crate::harm::{Combination, Harm, Kind, is_of_membership, round};
 use crate::load;
 use crate::lost;
 use crate::process::Process;
@@ -49,6 +49,12 @@ pub fn harm(rng: &mut fastrand::Rng, what: Combination) -> Harm {
 pub fn worker(rng: &mut fastrand::Rng, shape: &Shape, harm: Option<Harm>) -> Process {
     let mut script = load(rng, shape);
     if let Some(harm) = harm {
+        if rejoins(harm) {
+            // It wants to be alone.
+            for steps in &mut script {
+                steps.retain(|step| !matches!(step, Step::Forget { .. }));
+            }
+        }
         let chosen = rng.usize(..script.len());
         let steps = &mut script[chosen];
         let at = rng.usize(..=steps.len());
@@ -82,6 +88,9 @@ fn load(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
 
 /// What the part is written or read by comes after it, and caches forget.
 fn follow(rng: &mut fastrand::Rng, steps: &mut Vec<Step>, (after, harm): (usize, Harm)) {
+    if rejoins(harm) {
+        return rejoin(rng, steps, (after, harm));
+    }
     let writes = match harm.what.1 {
         Some(MediumArea::Checkpoint | MediumArea::Table) => Some(Step::Checkpoint),
         Some(MediumArea::VolumeLines) => Some(Step::Detach(0)),
@@ -101,6 +110,27 @@ fn follow(rng: &mut fastrand::Rng, steps: &mut Vec<Step>, (after, harm): (usize,
         let at = rng.usize(after..=steps.len());
         steps.insert(at, Step::Scrub);
     }
+}
+
+/// Whether it meets nothing but what a member is told that joins.
+fn rejoins(harm: Harm) -> bool {
+    is_of_membership(harm.what.1) && harm.what.0.is_of_writes()
+}
+
+/// The member leaves and joins, where it was. Of the roster the other one's line may be what is written wrong, but for a write
+/// that goes elsewhere: on the only member that is in that would be a second loss.
+fn rejoin(rng: &mut fastrand::Rng, steps: &mut Vec<Step>, (after, harm): (usize, Harm)) {
+    let is_other = harm.what == (Kind::LostWrite, Some(MediumArea::Roster))
+        || harm.what == (Kind::TornLine, Some(MediumArea::Roster));
+    let member = (harm.member ^ usize::from(is_other && rng.bool())) as u32;
+    let left = rng.usize(after..=steps.len());
+    steps.insert(left, Step::FailMember(member));
+    let joins = rng.usize(left + 1..=steps.len());
+    let replaced = Step::ReplaceMember {
+        member,
+        is_blank: false,
+    };
+    steps.insert(joins, replaced);
 }
 
 /// A process that reads everything, from what the members have.
