@@ -283,3 +283,86 @@ fn modes_that_rest_on_checksums_need_them() {
         assert!(error.to_string().contains("checksums"), "{error}");
     }
 }
+
+/// Over the line of the incarnation before, all that was acknowledged since would be gone.
+#[test]
+fn the_incarnation_before_came_back_where_the_write_that_ended_it_was_lost() {
+    let sealed = Sealed::filled();
+    let image = sealed.durable();
+    let shadow = Arc::new(Shadow::from_image(&image, ShadowModel::Lines));
+    let areas = medium_areas(&sealed.pool).into_iter();
+    // The next incarnation's line is one of the two.
+    for (_, Range { start, end }) in areas.filter(|(area, _)| *area == MediumArea::Incarnation) {
+        let (offset, len) = (start, end - start);
+        shadow.inject(Fault::LostWrite { offset, len });
+    }
+    let pool = Pool::open_on(vec![Region::on_shadow(shadow.clone())], runtime());
+    let pool = pool.expect("open");
+    assert_eq!(shadow.struck(), 1);
+    let backing = Backing::from_store(sealed.store.clone());
+    let volume = pool.attach(backing).expect("attach");
+    for block in 0..BLOCKS {
+        volume.write(block, &bytes_of(block, 2)).expect("write");
+    }
+    sealed.reads(shadow.crash_state().durable(), |_| 2);
+}
+
+#[test]
+fn a_volume_was_another_one_where_a_bit_of_its_line_had_turned_over() {
+    let sealed = Sealed::filled();
+    let image = sealed.durable();
+    let Range { start, end } = sealed.area(MediumArea::VolumeLines);
+    for at in (start as usize..end as usize).step_by(13) {
+        let mut flipped = image.clone();
+        flipped[at] ^= 1 << (at % 8);
+        sealed.reads(&flipped, |_| 1);
+    }
+    let at = start as usize + 5;
+    let byte = [image[at] ^ 1];
+    sealed.shadow.inject(Fault::BitFlip {
+        offset: at as u64,
+        bit: 0,
+    });
+    sealed.shadow.evict(start, end - start);
+    assert_eq!(sealed.durable()[at], byte[0]);
+    let report = sealed.scrub();
+    assert_eq!((report.found, report.repaired, report.lost), (1, 1, 0));
+    assert_eq!(sealed.scrub().found, 0);
+    sealed.reads(&sealed.durable(), |_| 1);
+}
+
+/// The commit word tells that it was acknowledged.
+#[test]
+fn a_strict_pool_opened_without_the_record_that_was_committed_last() {
+    let shadow = Arc::new(Shadow::new(256 << 10, ShadowModel::Lines));
+    let options = options().strict(true).lanes(1);
+    let on = vec![Region::on_shadow(shadow.clone())];
+    let pool = Pool::create_on(on, &options).expect("create");
+    let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64));
+    let attach = |pool: &Pool| pool.attach(Backing::from_store(store.clone()));
+    let volume = attach(&pool).expect("attach");
+    let lanes = medium_areas(&pool).into_iter();
+    let (_, lanes) = lanes
+        .into_iter()
+        .find(|(area, _)| *area == MediumArea::Lanes)
+        .expect("it has one");
+    let open = |image: &[u8], accepts: bool| {
+        let runtime = options.runtime_options().clone().accept_loss(accepts);
+        Pool::open_on(vec![Region::shadow_from(image)], runtime)
+    };
+    for block in 0..BLOCKS {
+        let before = shadow.crash_state().durable().to_vec();
+        volume.write(block, &bytes_of(block, 1)).expect("write");
+        let image = shadow.crash_state().durable().to_vec();
+        drop(open(&image, false).expect("nothing is wrong"));
+        let mut lost = image.clone();
+        let lanes = lanes.start as usize..lanes.end as usize;
+        lost[lanes.clone()].copy_from_slice(&before[lanes]);
+        let Err(error) = open(&lost, false) else {
+            panic!("block {block} is gone, and it opened");
+        };
+        assert!(error.to_string().contains("committed last"), "{error}");
+        let pool = open(&lost, true).expect("loss is accepted");
+        assert_eq!(pool.recovery_report().damage.len(), 1);
+    }
+}

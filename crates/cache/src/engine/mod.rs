@@ -331,7 +331,12 @@ impl Engine {
         volumes::store(self.media(), place, id, identity, standing, attached)?;
         // Orders the description before the first block that carries its id, or, when it goes, after
         // the last one has gone. A torn line leaves the other one.
-        self.fence()
+        self.fence()?;
+        match volumes::store_twin(self.media(), place) {
+            false => Ok(()),
+            // Orders it before the next description, which is stored over the first line.
+            true => self.fence(),
+        }
     }
 
     /// Bytes of DRAM in the tables that know blocks by their content.

@@ -5,6 +5,7 @@
 
 use forebay_pmem::Region;
 
+use crate::error::Result;
 use crate::media::Media;
 use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::media::mend;
@@ -95,6 +96,26 @@ impl Media {
             (true, false) => rewrite(other, offset, &first),
             (false, true) => rewrite(one, offset, &second),
             _ => LineState::Unrepaired,
+        }
+    }
+
+    /// Looks whether the medium has a line that was fenced, and writes it again on a member that does not.
+    ///
+    /// # Errors
+    /// The only member does not take it. Another one is taken out.
+    pub(crate) fn ensure_kept(&self, offset: u64, line: &[u8]) -> Result<()> {
+        let mut is_kept = true;
+        for region in self.metadata() {
+            let has_it = read(region, offset, line.len(), true) == line;
+            if !has_it && rewrite(region, offset, line) != LineState::Repaired {
+                region.poison();
+                is_kept = false;
+            }
+        }
+        match is_kept {
+            true => Ok(()),
+            // Fails for what was poisoned.
+            false => self.fence(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The volume table: which backing each id stands for, so that no block ever meets another disk.
 //!
 //! A volume's description has two lines that are written in turn; the valid one with the greater
-//! version counts. An id is its place in the table and a generation that grows with each use.
+//! version counts. In a pool of one copy that has seals both are, so that one that goes bad leaves the same in
+//! the other. An id is its place in the table and a generation that grows with each use.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,7 @@ use crate::backing::BackingIdentity;
 use crate::error::{ErrorKind, Result};
 use crate::marks::Stage;
 use crate::media::Media;
-use crate::media::copies::LineState;
+use crate::media::copies::{self, LineState};
 use crate::media::entry::{BLOCK_BITS, VOLUME_BITS};
 use crate::media::layout::{VOLUME_BYTES, VOLUME_PATH_BYTES, VolumeLine};
 
@@ -137,9 +138,12 @@ pub(crate) fn equalise(media: &Media) {
     }
 }
 
-/// Compares the members' copies of a place's current line.
+/// Compares the members' copies of a place's current line, or the two lines of one copy.
 pub(crate) fn settle_current(media: &Media, place: u32, evict: bool) -> LineState {
     let _held = media.hold_volume_lines();
+    if media.has_lone_seals() {
+        return settle_twins(media, place, evict);
+    }
     let Some(current) = read(media, place) else {
         return LineState::Same;
     };
@@ -149,6 +153,35 @@ pub(crate) fn settle_current(media: &Media, place: u32, evict: bool) -> LineStat
     };
     let offset = media.geometry.volume_line(place, current.line);
     media.settle_copies(offset, VOLUME_BYTES, evict, is_current)
+}
+
+/// Has both lines of a place say the same: the newer one, if either can be read.
+fn settle_twins(media: &Media, place: u32, evict: bool) -> LineState {
+    let are_twins = |evict| {
+        let says = [0, 1].map(|which| {
+            if evict {
+                let offset = media.geometry.volume_line(place, which);
+                media.main().evict(offset, VOLUME_BYTES);
+            }
+            let line = line_at(media, place, which);
+            line.map(|line| VolumeLine { version: 0, ..line }.encode())
+        });
+        says[0] == says[1]
+    };
+    if are_twins(evict) {
+        return LineState::Same;
+    }
+    if are_twins(true) {
+        return LineState::Transient;
+    }
+    let right = read(media, place).and_then(|current| {
+        let line = line_at(media, place, current.line)?;
+        Some((current.line ^ 1, twin_of(line)))
+    });
+    right.map_or(LineState::Unrepaired, |(which, twin)| {
+        let offset = media.geometry.volume_line(place, which);
+        copies::rewrite(media.main(), offset, &twin.encode())
+    })
 }
 
 /// The id that a place gets at its next use.
@@ -186,12 +219,44 @@ pub(crate) fn store(
         crc: 0,
     };
     let which = before.map_or(0, |found| found.line ^ 1);
+    send(media, place, which, &line);
+    Ok(())
+}
+
+/// Stores and flushes a description that is durable over what was there before, if the pool has both lines say the same; true
+/// if it does.
+pub(crate) fn store_twin(media: &Media, place: u32) -> bool {
+    let Some(current) = read(media, place).filter(|_| media.has_lone_seals()) else {
+        return false;
+    };
+    let line = line_at(media, place, current.line);
+    line.inspect(|line| send(media, place, current.line ^ 1, &twin_of(*line)))
+        .is_some()
+}
+
+/// One of the two lines of a place on the first member, if it can be read.
+fn line_at(media: &Media, place: u32, which: u64) -> Option<VolumeLine> {
+    let mut raw = [0; VOLUME_BYTES];
+    let offset = media.geometry.volume_line(place, which);
+    media.main().read(offset, &mut raw);
+    VolumeLine::decode(&raw).map(|line| VolumeLine { crc: 0, ..line })
+}
+
+/// Stores and flushes one of the two lines of a place.
+fn send(media: &Media, place: u32, which: u64, line: &VolumeLine) {
     let offset = media.geometry.volume_line(place, which);
     media.on_metadata(|region| {
         region.store(offset, &line.encode());
         region.flush(offset, VOLUME_BYTES);
     });
-    Ok(())
+}
+
+/// What a pool of one copy has beside this line.
+fn twin_of(line: VolumeLine) -> VolumeLine {
+    VolumeLine {
+        version: line.version + 1,
+        ..line
+    }
 }
 
 fn encode_path(path: &Path) -> Result<[u8; VOLUME_PATH_BYTES]> {

@@ -59,7 +59,7 @@ pub(crate) fn recover(
     let current = current_incarnation(media, pool_uuid)?;
     notes.report.incarnation = current.number;
     notes.report.checkpoint_sequence = current.checkpoint;
-    let log = scan::scan(media, current.salt, current.checkpoint, &mut notes)?;
+    let log = scan::scan(media, current.salt, current.checkpoint, strict, &mut notes)?;
     let last_sequence = log
         .records
         .iter()

@@ -26,6 +26,7 @@ pub(super) fn scan(
     media: &Media,
     salt: Salt,
     checkpoint: u64,
+    strict: bool,
     notes: &mut Notes,
 ) -> Result<RawRecords> {
     let mut all = RawRecords::default();
@@ -40,7 +41,10 @@ pub(super) fn scan(
         }
     }
     all.reserve(logs.iter().map(|log| log.records.len()).sum());
-    for mut log in logs {
+    for (lane, mut log) in (0..).zip(logs) {
+        if strict {
+            check_last(media, salt, lane, &log.records, notes)?;
+        }
         log.records.sort_unstable_by_key(|record| record.position);
         hole = hole.or_else(|| find_hole(ring, &log.records, checkpoint));
         log.records.retain(|record| record.sequence > checkpoint);
@@ -140,6 +144,32 @@ fn scan_lane(
         offset += if added { raw.len() as u64 } else { LINE_BYTES };
     }
     log
+}
+
+/// Strict: the record that a lane's commit word was stored for is there. It was fenced before the word; but if a checkpoint
+/// has passed it the next one, a lap on, may have been stored over it.
+fn check_last(
+    media: &Media,
+    salt: Salt,
+    lane: u32,
+    records: &[RawRecord],
+    notes: &mut Notes,
+) -> Result<()> {
+    let ends = || records.iter().map(|record| record.position + record.bytes);
+    let newest = records.iter().map(|record| record.position).max();
+    for region in media.metadata() {
+        let word = region.load_u64(media.geometry.commit_word(lane));
+        let Some(end) = salt.committed_end(lane, word, newest.unwrap_or(0)) else {
+            continue;
+        };
+        let before = ends().filter(|found| *found <= end).max().unwrap_or(0);
+        if before < end && !Ring::of(&media.geometry).may_have_overwritten(end, before..end) {
+            notes.damage(format!(
+                "lane {lane}: the record that was committed last, which ends at byte {end} of its log, is not there"
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// A lane's record is fenced before the next one is written, so before a whole one there is

@@ -69,6 +69,10 @@ pub(crate) fn start_incarnation(
     store_line(media.metadata(), offset, &line);
     // Orders the switch before the first record of the new incarnation overwrites a lane.
     media.fence()?;
+    if media.geometry.is_sealed() {
+        // Over a switch that was lost the next opening would go on with the incarnation before.
+        media.ensure_kept(offset, &line)?;
+    }
     let next_checkpoint_line = match media.is_mirrored() {
         true => confirm_mirror(media, checkpoint, checkpoint_line)?,
         false => {
