@@ -216,6 +216,7 @@ impl OpenPool {
             located.flatten()
         });
         MediumMap {
+            spared: Vec::new(),
             areas: medium_areas(&self.pool),
             live: blocks
                 .flat_map(|block| block.bytes)

@@ -8,7 +8,8 @@ use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
 use crate::world::World;
-use forebay::{MemberState, Transaction, unstable};
+use forebay::unstable::{self, MediumArea};
+use forebay::{MemberState, Transaction};
 use forebay_pmem::PAGE_BYTES;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -154,7 +155,12 @@ impl Actor for PoolActor<'_> {
                 Ok(())
             }
             Step::Harm(harm) => {
-                self.world.harm(*harm, &pool.medium_map(self.shape));
+                let mut map = pool.medium_map(self.shape);
+                if self.shape.sealed {
+                    // What tells that the last record was committed has no copy.
+                    map.spare(MediumArea::CommitWords);
+                }
+                self.world.harm(*harm, &map);
                 Ok(())
             }
             Step::Scrub => self.scrub(),
@@ -175,7 +181,7 @@ impl PoolActor<'_> {
     /// Lets errors pass that were asked for; every other one is a violation.
     fn excuse(&self, error: forebay::Error) -> Result<(), String> {
         use forebay::ErrorKind::{
-            Backing, Corrupt, Damaged, Media, NoSpace, OutOfRange, Poisoned, Stalled, Volume,
+            Backing, Corrupt, Damaged, Media, NoSpace, OutOfRange, Poisoned, Stale, Stalled, Volume,
         };
         let has_lost_pages = self.world.has_lost_pages();
         let has_small_volumes = self.shape.first_blocks < self.shape.volume_blocks;
@@ -189,7 +195,7 @@ impl PoolActor<'_> {
             }
             // Which reads may fail so, they say themselves.
             Corrupt { .. } | Damaged { .. } if has_lost_pages => Ok(()),
-            Media(_) | Poisoned { .. } | Corrupt { .. } | Damaged { .. }
+            Media(_) | Poisoned { .. } | Corrupt { .. } | Damaged { .. } | Stale { .. }
                 if self.world.harming().is_on() =>
             {
                 self.world.harming().note_error(error.to_string());

@@ -15,6 +15,21 @@ pub struct MediumMap {
     pub areas: Vec<(MediumArea, Range<u64>)>,
     /// Slots that hold blocks.
     pub live: Vec<Range<u64>>,
+    /// Where nothing arrives that was meant for elsewhere.
+    pub spared: Vec<Range<u64>>,
+}
+
+impl MediumMap {
+    /// Spares these parts of what is meant for elsewhere.
+    pub fn spare(&mut self, area: MediumArea) {
+        let found = self.areas.iter().filter(|(found, _)| *found == area);
+        self.spared.extend(found.map(|(_, bytes)| bytes.clone()));
+    }
+
+    fn is_spared(&self, offset: u64, len: u64) -> bool {
+        let mut spared = self.spared.iter();
+        spared.any(|spared| spared.start < offset + len && offset < spared.end)
+    }
 }
 
 /// A fault that waits.
@@ -285,9 +300,12 @@ fn elsewhere(
             _ => &places[rng.usize(..places.len())],
         };
         chosen = (rng.u64(range.clone()) / unit * unit).min(last);
-        if chosen != offset {
-            break;
+        if chosen != offset && !map.is_spared(chosen, len) {
+            return chosen;
         }
     }
-    chosen
+    match map.is_spared(chosen, len) {
+        true => offset,
+        false => chosen,
+    }
 }

@@ -99,6 +99,22 @@ pub fn round() -> Vec<Combination> {
     Kind::ALL.into_iter().flat_map(of).collect()
 }
 
+/// The same of a strict pool of one copy, without what it does not promise to see: without its commit word a record that no
+/// other follows is, to recovery, a commit that was never finished.
+pub fn round_of_one_copy() -> Vec<Combination> {
+    let is_seen = |(kind, area): &Combination| {
+        let is_unseen = matches!(
+            area,
+            None | Some(MediumArea::Roster | MediumArea::CommitWords)
+        );
+        // Zeroes in the place of an incarnation's line are what was there before its turn.
+        let is_blank = (*kind, *area) == (Kind::MisdirectedRead, Some(MediumArea::Incarnation));
+        let is_rewritten = kind.is_of_writes() && is_of_membership(*area);
+        !(is_unseen || is_blank || is_rewritten || *kind == Kind::Poison)
+    };
+    round().into_iter().filter(is_seen).collect()
+}
+
 /// As it stands in reports.
 pub fn area_name(area: Option<MediumArea>) -> &'static str {
     match area {

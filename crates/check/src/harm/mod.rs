@@ -4,4 +4,4 @@ mod harming;
 mod kinds;
 
 pub use harming::{Harming, MediumMap};
-pub use kinds::{Combination, Harm, Kind, area_name, is_of_membership, round};
+pub use kinds::{Combination, Harm, Kind, area_name, is_of_membership, round, round_of_one_copy};

@@ -1,9 +1,9 @@
 //! Many trials on all processors, and what came of each kind in each part of a member.
 
-use super::draw;
+use super::draw::Pools;
 use super::trial::{self, Outcome};
 use crate::campaign::{default_threads, hush_panics, merge, stay_on_one_processor};
-use crate::harm::{Combination, Kind, area_name, round};
+use crate::harm::{Combination, Kind, area_name};
 use crate::subject::Templates;
 use clap::Args;
 use forebay_harness::{Result, Row, RunOptions, check_interrupt, progress_bar, rows};
@@ -16,7 +16,7 @@ use std::time::Instant;
 const TRIALS: u64 = 210_000;
 const QUICK_TRIALS: u64 = 1_500;
 /// What went wrong is told so often.
-const TOLD_MAX: usize = 10;
+const TOLD_MAX: usize = 200;
 
 /// What members do wrong, and how much of it
 #[derive(Args, Debug)]
@@ -26,6 +26,9 @@ pub struct Arguments {
     /// The number of the first trial
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Pools of two members, or of one copy that is checked
+    #[arg(long, value_enum, default_value_t = Pools::Mirror)]
+    pools: Pools,
     /// Trials; each has at most one fault [default: 210000, quick: 1500]
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
@@ -49,6 +52,7 @@ struct Count {
 }
 
 struct Campaign<'a> {
+    pools: Pools,
     end: u64,
     next: AtomicU64,
     images: AtomicU64,
@@ -58,9 +62,9 @@ struct Campaign<'a> {
     violations: Mutex<Vec<(u64, String)>>,
 }
 
-/// Why a trial fails; none if it does not.
-fn verdict(outcome: &Outcome) -> Option<String> {
-    let error = outcome.errors.first();
+/// Why a trial fails; none if it does not. What has no copy may be an error.
+fn verdict(pools: Pools, outcome: &Outcome) -> Option<String> {
+    let error = outcome.errors.first().filter(|_| pools == Pools::Mirror);
     outcome
         .violation
         .clone()
@@ -76,7 +80,7 @@ impl Campaign<'_> {
             if number >= self.end {
                 return;
             }
-            let outcome = trial::run(&mut templates, number, false);
+            let outcome = trial::run(&mut templates, self.pools, number, false);
             self.note(number, &outcome);
             self.bar.inc(1);
         }
@@ -84,7 +88,7 @@ impl Campaign<'_> {
 
     fn note(&self, number: u64, outcome: &Outcome) {
         self.images.fetch_add(outcome.images, Ordering::Relaxed);
-        let what = draw::combination(number);
+        let what = self.pools.combination(number);
         let mut counts = self.counts.lock();
         let at = counts.iter().position(|(one, _)| *one == what);
         let count = &mut counts[at.expect("every combination is counted")].1;
@@ -94,7 +98,7 @@ impl Campaign<'_> {
         count.repaired += u64::from(outcome.is_repaired);
         count.left += u64::from(outcome.is_left);
         count.refused += u64::from(!outcome.refusals.is_empty());
-        if let Some(text) = verdict(outcome) {
+        if let Some(text) = verdict(self.pools, outcome) {
             self.violations.lock().push((number, text));
         }
     }
@@ -106,7 +110,7 @@ impl Campaign<'_> {
 /// The report cannot be written; it was called off.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     if !arguments.replay.is_empty() {
-        return Ok(replay(&arguments.replay));
+        return Ok(replay(arguments.pools, &arguments.replay));
     }
     hush_panics();
     let usual = arguments.run.pick(QUICK_TRIALS, TRIALS);
@@ -114,12 +118,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let bar = progress_bar(trials).with_message("trials");
     let started = Instant::now();
     let mut counts: Vec<(Combination, Count)> = Vec::new();
-    for what in round() {
+    for what in arguments.pools.round() {
         if !counts.iter().any(|(one, _)| *one == what) {
             counts.push((what, Count::default()));
         }
     }
     let campaign = Campaign {
+        pools: arguments.pools,
         end: arguments.seed + trials,
         next: AtomicU64::new(arguments.seed),
         images: AtomicU64::new(0),
@@ -141,7 +146,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut violations = campaign.violations.into_inner();
     violations.sort();
     for (number, text) in violations.iter().take(TOLD_MAX) {
-        println!("VIOLATION: {text}\n  replay with: forebay-verify faults --replay {number}");
+        let of = match arguments.pools {
+            Pools::Mirror => "",
+            Pools::Checksum => " --pools checksum",
+        };
+        println!("VIOLATION: {text}\n  replay with: forebay-verify faults{of} --replay {number}");
     }
     let counts = campaign.counts.into_inner();
     let injected: u64 = counts.iter().map(|(_, count)| count.injected).sum();
@@ -151,7 +160,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         started.elapsed().as_secs_f64(),
         violations.len()
     );
-    let report = report(&counts, violations.len());
+    let report = report(arguments.pools, &counts, violations.len());
     merge(Some(&arguments.run.report("faults")), &report)?;
     if arguments.run.json {
         rows::print(&report, true)?;
@@ -180,17 +189,25 @@ fn tell(counts: &[(Combination, Count)]) {
     }
 }
 
-fn report(counts: &[(Combination, Count)], violations: usize) -> Vec<Row> {
-    let mut all = vec![Row::new("wrong_bytes", violations as f64, "trials")];
+fn report(pools: Pools, counts: &[(Combination, Count)], violations: usize) -> Vec<Row> {
+    let of = match pools {
+        Pools::Mirror => "",
+        Pools::Checksum => "checksum_",
+    };
+    let mut all = vec![Row::new(
+        format!("{of}wrong_bytes"),
+        violations as f64,
+        "trials",
+    )];
     for kind in Kind::ALL {
         let of_kind = counts.iter().filter(|((one, _), _)| *one == kind);
         let injected: u64 = of_kind.map(|(_, count)| count.injected).sum();
-        let name = format!("{}_injected", kind.name());
+        let name = format!("{of}{}_injected", kind.name());
         all.push(Row::new(name, injected as f64, "faults"));
     }
     for ((kind, area), count) in counts {
         let row = |what: &str, value: u64| {
-            let name = format!("{}_{}_{what}", kind.name(), area_name(*area));
+            let name = format!("{of}{}_{}_{what}", kind.name(), area_name(*area));
             Row::new(name, value as f64, "faults")
         };
         all.extend([
@@ -206,13 +223,13 @@ fn report(counts: &[(Combination, Count)], violations: usize) -> Vec<Row> {
 }
 
 /// Runs trials again, in words; true if nothing was wrong.
-fn replay(numbers: &[u64]) -> bool {
+fn replay(pools: Pools, numbers: &[u64]) -> bool {
     let mut templates = Templates::default();
     let mut all_right = true;
     for number in numbers {
-        let outcome = trial::run(&mut templates, *number, true);
+        let outcome = trial::run(&mut templates, pools, *number, true);
         println!("{outcome:#?}");
-        match verdict(&outcome) {
+        match verdict(pools, &outcome) {
             None => println!("{number}: nothing is violated"),
             Some(text) => {
                 all_right = false;

@@ -1,33 +1,66 @@
 //! Pools and loads for what one member does wrong, drawn from a seed.
 
 use crate::cache::Begins;
-use crate::harm::{Combination, Harm, Kind, is_of_membership, round};
+use crate::harm::{Combination, Harm, Kind, is_of_membership, round, round_of_one_copy};
 use crate::load;
 use crate::lost;
 use crate::process::Process;
 use crate::scenario::{Script, Shape, Step};
 use crate::scheduler::{Kill, Policy};
+use clap::ValueEnum;
 use forebay::unstable::MediumArea;
 
-/// What goes wrong in the trial of this number: each round of them has all.
-pub fn combination(number: u64) -> Combination {
-    let all = round();
-    all[(number % all.len() as u64) as usize]
+/// What pools a campaign is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pools {
+    /// Of two members, which hold the same.
+    Mirror,
+    /// Of one copy, whose table has seals.
+    Checksum,
 }
 
-/// A mirrored pool that verifies what it reads.
-pub fn shape(rng: &mut fastrand::Rng, (kind, area): Combination) -> Shape {
+impl Pools {
+    /// All that goes wrong in one round of trials.
+    pub fn round(self) -> Vec<Combination> {
+        match self {
+            Pools::Mirror => round(),
+            Pools::Checksum => round_of_one_copy(),
+        }
+    }
+
+    /// What goes wrong in the trial of this number.
+    pub fn combination(self, number: u64) -> Combination {
+        let all = self.round();
+        all[(number % all.len() as u64) as usize]
+    }
+
+    /// How many members there are.
+    fn members(self) -> usize {
+        match self {
+            Pools::Mirror => 2,
+            Pools::Checksum => 1,
+        }
+    }
+}
+
+/// A pool that verifies what it reads.
+pub fn shape(rng: &mut fastrand::Rng, pools: Pools, (kind, area): Combination) -> Shape {
     let mut shape = match kind {
         // On small ones a page is nearly all there is.
         Kind::Poison => lost::shape(rng),
         _ => Shape::random(rng),
     };
-    if area == Some(MediumArea::CommitWords) {
-        shape.strict = true;
+    // Of one copy it takes a commit word to tell that a block that does not match was acknowledged.
+    shape.strict |= area == Some(MediumArea::CommitWords) || pools == Pools::Checksum;
+    if pools == Pools::Checksum {
+        // As of pools that people have: several of the longest records. In shorter ones the next record may always be what
+        // took the last one's place.
+        shape.lane_bytes *= 8;
     }
     Shape {
-        mirrored: true,
-        members: 2,
+        mirrored: pools == Pools::Mirror,
+        sealed: pools == Pools::Checksum,
+        members: pools.members(),
         checksums: true,
         verifies: true,
         grows: false,
@@ -37,10 +70,10 @@ pub fn shape(rng: &mut fastrand::Rng, (kind, area): Combination) -> Shape {
 }
 
 /// What goes wrong.
-pub fn harm(rng: &mut fastrand::Rng, what: Combination) -> Harm {
+pub fn harm(rng: &mut fastrand::Rng, pools: Pools, what: Combination) -> Harm {
     Harm {
         what,
-        member: rng.usize(..2),
+        member: rng.usize(..pools.members()),
         seed: rng.u64(..),
     }
 }
