@@ -9,6 +9,7 @@ pub(crate) mod change;
 pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod content;
+mod drill;
 mod evict;
 mod fill;
 pub(crate) mod plan;
@@ -46,6 +47,8 @@ use content::Content;
 use suspects::Suspects;
 use wakeup::Wakeup;
 
+pub(crate) use drill::DrillBegun;
+pub use drill::{Drill, DrillKind, DrillStrike};
 pub(crate) use evict::EVICT_BATCH_MAX;
 pub use rebuild::{RebuildProgress, RebuildWatcher};
 pub use scrub::ScrubReport;

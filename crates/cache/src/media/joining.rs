@@ -35,10 +35,7 @@ impl Media {
 
     /// The path of a member, if it has been there since the pool was opened.
     pub(crate) fn member_path(&self, number: u32) -> Option<std::path::PathBuf> {
-        let region = match &self.mirror {
-            None => Some(self.members().nth(number as usize)?),
-            Some(mirror) => mirror.at(self.opened(), number),
-        };
+        let region = self.member_region(number);
         region.map(|region| region.path().to_path_buf())
     }
 

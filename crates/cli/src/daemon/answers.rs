@@ -98,7 +98,7 @@ fn answer(
             request.parameters::<ScrubStatus>()?;
             Ok(service.scrub.status(&service.pool))
         }
-        Fault::COMMAND => super::faults::inject(service, request),
+        Fault::COMMAND => super::faults::inject(service, request, progress),
         other => Err(Refusal::new(
             RefusalKind::UnknownCommand,
             format!("the daemon knows {COMMANDS}, not {other}"),

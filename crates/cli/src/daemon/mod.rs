@@ -8,6 +8,7 @@
 mod answers;
 mod confinement;
 mod detach;
+mod drills;
 mod every_thread;
 mod faults;
 pub mod mount;

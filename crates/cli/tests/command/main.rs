@@ -3,6 +3,7 @@
 mod changes;
 mod config;
 mod daemon;
+mod drills;
 mod ending;
 mod idle;
 mod limits;
