@@ -61,7 +61,7 @@ mod testing;
 pub use api::extents::BlockState;
 pub use api::pool::{
     DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool, RebuildOptions,
-    ScrubOptions, ScrubProgress,
+    ScrubOptions, ScrubProgress, Witness,
 };
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;

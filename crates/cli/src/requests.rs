@@ -112,6 +112,18 @@ impl Parameters for ReplaceMember {
     const COMMAND: &'static str = "replace-member";
 }
 
+/// Gives a mirror a witness, or takes it away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetWitness {
+    /// The new file; none if it is not said.
+    pub path: Option<String>,
+}
+
+impl Parameters for SetWitness {
+    const COMMAND: &'static str = "set-witness";
+}
+
 /// Begins a scrub of the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

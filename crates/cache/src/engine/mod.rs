@@ -23,7 +23,7 @@ mod suspects;
 pub(crate) mod wakeup;
 mod walk;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::backing::BackingIdentity;
@@ -250,6 +250,12 @@ impl Engine {
     /// not known.
     pub(crate) fn take_out(&self, number: u32) -> Result<()> {
         self.fatal(self.media().take_out(number))
+    }
+
+    /// Gives a mirror a witness, or takes it away. If a fence fails the pool refuses every later write.
+    pub(crate) fn set_witness(&self, path: Option<&Path>, pool_uuid: [u8; 16]) -> Result<()> {
+        self.check_writable()?;
+        self.fatal(self.media().set_witness(path, pool_uuid))
     }
 
     /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.
