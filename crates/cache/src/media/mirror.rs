@@ -391,7 +391,8 @@ impl Mirror {
     /// # Errors
     /// It is not there, or cannot be written.
     fn tell_witness(&self, roster: &Roster, next: &Roster) -> Result<()> {
-        let Some(name) = roster.witness() else {
+        let named = roster.witness();
+        let Some(name) = named.filter(|_| !mutated(Mutant::WitnessNotTold)) else {
             return Ok(());
         };
         match &*forebay_pmem::lock_or_yield(&self.witness) {

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::media::geometry::Geometry;
 use crate::media::roster::{Roster, WitnessName};
 use crate::media::witness::{Witness, absent};
+use crate::mutants::{Mutant, mutated};
 
 /// A witness that is further ahead is of another history.
 const AHEAD_MAX: u64 = 64;
@@ -59,7 +60,8 @@ impl Quorum {
 
     /// Whether no member went on without those that have the roster `newest`.
     pub(super) fn vouches_for(&self, newest: &Roster) -> bool {
-        matches!(&self.found, Ok((_, seen)) if seen == newest)
+        matches!(&self.found, Ok((_, seen)) if seen == newest
+            || seen.epoch < newest.epoch && mutated(Mutant::OldWitnessBelieved))
     }
 
     /// Why it does not, in words that follow others.
