@@ -61,7 +61,7 @@ mod testing;
 pub use api::extents::BlockState;
 pub use api::pool::{
     DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool, RebuildOptions,
-    ScrubOptions, ScrubProgress,
+    ScrubOptions, ScrubProgress, Witness,
 };
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;
@@ -90,10 +90,12 @@ pub mod internals {
     pub use crate::backing::{
         MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool, mark_folder,
     };
+    pub use crate::engine::{Drill, DrillKind, DrillStrike};
     pub use crate::marks::{
         FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, classify, classify_file,
         classify_size, know_boot, new_pool_id, next_generation, utc,
     };
+    pub use crate::media::areas::{MediumArea, test_member};
     pub use crate::media::superblock::holds_pool;
 
     /// The faults of `mutants.rs`.

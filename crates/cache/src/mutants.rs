@@ -86,5 +86,7 @@ forebay_pmem::define_mutants! {
         DeltaOnOneHalf,
         RebuildingMemberTrusted,
         MemberInBeforeCheckpoint,
+        WitnessNotTold,
+        OldWitnessBelieved,
     }
 }

@@ -218,6 +218,10 @@ runtime_options! {
     /// Opens a mirrored pool without members that are missing, for good: when one comes back it is not used. Off by
     /// default: then such a pool is refused.
     without_missing: bool = false,
+    /// Where a mirror's witness is: a file on another device than its members, with whose vote a member opens without
+    /// the other one. A new pool gets one made there; of one that has a witness this says where it is now, if not where it
+    /// was made.
+    witness: Option<PathBuf> = None,
 }
 
 impl RuntimeOptions {

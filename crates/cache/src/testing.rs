@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+pub use crate::media::areas::MediumArea;
 pub use crate::repeatable::{MarkWatcher, set_duplicate_bits, set_mark_watcher, set_random_seed};
 
 /// The number that decides where this thread starts to look for a lane or a slot. To a pool it is a new
@@ -71,78 +72,7 @@ pub fn table_bytes(pool: &crate::Pool) -> std::ops::Range<u64> {
     geometry.entry_offset(0)..geometry.seals
 }
 
-/// A part of a member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MediumArea {
-    /// What the pool is.
-    Superblock,
-    /// The two lines of incarnations.
-    Incarnation,
-    /// The two lines of checkpoints.
-    Checkpoint,
-    /// The two lines that say which members count.
-    Roster,
-    /// A word for each lane of a strict pool.
-    CommitWords,
-    /// The volumes' descriptions.
-    VolumeLines,
-    /// The entry table.
-    Table,
-    /// The seals of its lines.
-    Seals,
-    /// The log.
-    Lanes,
-    /// The blocks.
-    Slots,
-}
-
-/// Where they lie in a member, or the first, without what is between them.
+/// Where the parts of a member lie, or of the first, without what is between them.
 pub fn medium_areas(pool: &crate::Pool) -> Vec<(MediumArea, Range<u64>)> {
-    use crate::media::layout::{
-        ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, ROSTER_BYTES, SEAL_BYTES, SUPERBLOCK_BYTES,
-        VOLUME_BYTES,
-    };
-    let geometry = pool.pipeline().media().geometry;
-    let bytes = |start: u64, len: u64| start..start + len;
-    let (line, roster) = (INCARNATION_BYTES as u64, ROSTER_BYTES as u64);
-    let mut areas = vec![(MediumArea::Superblock, bytes(0, SUPERBLOCK_BYTES as u64))];
-    for which in 0..2 {
-        areas.extend([
-            (
-                MediumArea::Incarnation,
-                bytes(geometry.incarnation_line(which), line),
-            ),
-            (
-                MediumArea::Checkpoint,
-                bytes(geometry.checkpoint_line(which), line),
-            ),
-        ]);
-        if geometry.is_mirrored {
-            areas.push((
-                MediumArea::Roster,
-                bytes(geometry.roster_line(which), roster),
-            ));
-        }
-    }
-    let words = u64::from(geometry.lanes) * LINE_BYTES;
-    let volumes = u64::from(geometry.volumes) * 2 * VOLUME_BYTES as u64;
-    let table = u64::from(geometry.entries) * ENTRY_BYTES;
-    let seals = match geometry.is_sealed() {
-        true => table / LINE_BYTES * SEAL_BYTES,
-        false => 0,
-    };
-    let lanes = u64::from(geometry.lanes) * geometry.lane_bytes;
-    let slots = u64::from(geometry.slots()) * u64::from(geometry.block_bytes);
-    areas.extend([
-        (MediumArea::CommitWords, bytes(geometry.commit_words, words)),
-        (
-            MediumArea::VolumeLines,
-            bytes(geometry.volume_table, volumes),
-        ),
-        (MediumArea::Table, bytes(geometry.entry_table, table)),
-        (MediumArea::Seals, bytes(geometry.seals, seals)),
-        (MediumArea::Lanes, bytes(geometry.lane_area, lanes)),
-        (MediumArea::Slots, bytes(geometry.slot_area, slots)),
-    ]);
-    areas
+    pool.pipeline().media().geometry.areas()
 }

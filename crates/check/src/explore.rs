@@ -19,6 +19,7 @@ use crate::scheduler::Policy;
 use crate::story::Story;
 use crate::subject::{Subject, Templates};
 use crate::verdict::{image_hash, recover, verify};
+use crate::witnessed::verify_witness;
 use crate::world::Capture;
 use forebay_pmem::shadow::Distribution;
 use std::collections::hash_map::Entry;
@@ -26,6 +27,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Images of a scenario at most: many short scenarios find more than few long ones.
 const IMAGES_MAX: usize = 600;
+/// A witness is tried at moments before which so many events fell, or a multiple of it.
+const WITNESS_EVERY: usize = 4;
 
 /// Something that must not be.
 #[derive(Clone, Debug)]
@@ -353,6 +356,10 @@ impl<'a, T: Tally> Explorer<'a, T> {
                     case.is_made && standings.iter().all(is_in) && !variants.is_empty();
                 if are_all_in && story.rng.u8(..8) == 0 {
                     caught(|| verify_refusals(&story.shape, &image))??;
+                    // Not of each: it syncs files.
+                    if case.events.is_multiple_of(WITNESS_EVERY) {
+                        caught(|| verify_witness(&story.shape, &image))??;
+                    }
                 }
                 for variant in &variants {
                     let past = past.of_variant(variant);

@@ -31,7 +31,8 @@ fn opened(shape: &Shape, image: &Image, number: u64, without_missing: bool) -> R
     })
 }
 
-fn must_refuse(what: &str, result: Result<Image>) -> std::result::Result<(), String> {
+/// What must be refused was.
+pub fn must_refuse(what: &str, result: Result<Image>) -> std::result::Result<(), String> {
     match result {
         Ok(_) => Err(format!("{what} is served")),
         Err(error) if matches!(error.kind(), ErrorKind::Refused { .. }) => Ok(()),

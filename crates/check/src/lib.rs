@@ -41,6 +41,7 @@ mod subject;
 mod systematic;
 mod trace;
 mod verdict;
+mod witnessed;
 mod world;
 
 pub use command::{Arguments, run};

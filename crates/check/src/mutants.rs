@@ -49,7 +49,9 @@ impl Fault {
                 | mutants::Mutant::TestedHalfNotRestored
                 | mutants::Mutant::DeltaOnOneHalf
                 | mutants::Mutant::RebuildingMemberTrusted
-                | mutants::Mutant::MemberInBeforeCheckpoint => Subject::PoolMirrored,
+                | mutants::Mutant::MemberInBeforeCheckpoint
+                | mutants::Mutant::WitnessNotTold
+                | mutants::Mutant::OldWitnessBelieved => Subject::PoolMirrored,
                 _ => Subject::Pool,
             }
         );

@@ -138,6 +138,16 @@ pub fn open_members(
     attached(shape, Pool::open_on(regions, runtime)?, backing)
 }
 
+/// Opens a pool that is there, and attaches nothing.
+pub fn open_by_itself(
+    shape: &Shape,
+    incarnation: u64,
+    regions: Vec<Region>,
+) -> forebay::Result<Pool> {
+    repeat_choices(shape, incarnation);
+    Pool::open_on(regions, options(shape).runtime_options().clone())
+}
+
 /// What a pool leaves to chance is the same in every run of an incarnation.
 fn repeat_choices(shape: &Shape, incarnation: u64) {
     forebay::unstable::set_thread_hint(0);

@@ -8,6 +8,7 @@ mod commands;
 pub mod config;
 mod control;
 mod daemon;
+pub mod drills;
 mod idle_pool;
 pub mod inspection;
 mod members;

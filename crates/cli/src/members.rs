@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use forebay::{
-    Member, MemberState, Pool, RebuildOptions, RebuildProgress, RebuildWatcher, Redundancy,
+    Member, MemberState, Pool, RebuildOptions, RebuildProgress, RebuildWatcher, Redundancy, Witness,
 };
 use forebay_command::{Failure, json_path};
 use serde_json::{Value, json};
@@ -55,10 +55,47 @@ pub fn redundancy_word(redundancy: Redundancy) -> &'static str {
 
 /// How a mirrored pool stands, in one line; none of another pool.
 pub fn condition(pool: &Pool, members: &[Member]) -> Option<String> {
-    (pool.redundancy() == Redundancy::Mirror).then(|| condition_of(members))
+    let witness = pool.witness();
+    (pool.redundancy() == Redundancy::Mirror).then(|| condition_of(members, witness.as_ref()))
 }
 
-fn condition_of(members: &[Member]) -> String {
+/// The witness of a pool, as JSON; null if it has none.
+pub fn witness_report(pool: &Pool) -> Value {
+    pool.witness().map_or(Value::Null, |witness| {
+        let state = if witness.is_there { "there" } else { "missing" };
+        json_path::with(json!({"state": state}), "path", &witness.path)
+    })
+}
+
+/// Gives a pool a witness, or takes it away, unless that is done.
+///
+/// # Errors
+/// As [`Pool::set_witness`].
+pub fn set_witness(pool: &Pool, path: Option<&Path>) -> Result<Value, Failure> {
+    let before = pool.witness();
+    let is_done = match (&before, path) {
+        (None, None) => true,
+        (Some(before), Some(path)) => before.is_there && before.path == path,
+        _ => false,
+    };
+    if !is_done {
+        if before.is_some() {
+            pool.set_witness(None).map_err(plainly)?;
+        }
+        if path.is_some() {
+            pool.set_witness(path)
+                .map_err(|error| match (plainly(error), before) {
+                    (Failure::Arguments(message), Some(_)) => Failure::Arguments(format!(
+                        "{message}; the witness that the pool had is given up"
+                    )),
+                    (failure, _) => failure,
+                })?;
+        }
+    }
+    Ok(json!({"witness": witness_report(pool), "changed": !is_done}))
+}
+
+fn condition_of(members: &[Member], witness: Option<&Witness>) -> String {
     let lacking = |member: &&Member| member.state != MemberState::In;
     let lacking = members.iter().filter(lacking).map(|member| {
         let how = match member.state {
@@ -67,7 +104,12 @@ fn condition_of(members: &[Member]) -> String {
         };
         format!("{} {how}", named(member))
     });
-    let lacking: Vec<String> = lacking.collect();
+    let missing = witness.filter(|witness| !witness.is_there);
+    let missing = missing.map(|witness| {
+        let path = witness.path.display();
+        format!("the witness {path} is not there: no member can be taken out")
+    });
+    let lacking: Vec<String> = lacking.chain(missing).collect();
     match lacking.is_empty() {
         true => String::from("whole"),
         false => format!("degraded ({})", lacking.join("; ")),
@@ -95,6 +137,9 @@ pub fn list(pool: &Pool, given: &[PathBuf]) -> Value {
     let members = of(pool, given);
     let mut report =
         json!({"redundancy": redundancy_word(pool.redundancy()), "members": reports(&members)});
+    if pool.redundancy() == Redundancy::Mirror {
+        report["witness"] = witness_report(pool);
+    }
     if let Some(condition) = condition(pool, &members) {
         report["pool"] = condition.into();
     }

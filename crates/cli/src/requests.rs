@@ -6,6 +6,8 @@ pub use forebay_command::requests::{Flush, FrontEnds, Stat};
 use forebay_serve::control::Parameters;
 use serde::{Deserialize, Serialize};
 
+use crate::drills::Inject;
+
 /// Samples for a screen, as progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,6 +112,18 @@ impl Parameters for ReplaceMember {
     const COMMAND: &'static str = "replace-member";
 }
 
+/// Gives a mirror a witness, or takes it away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetWitness {
+    /// The new file; none if it is not said.
+    pub path: Option<String>,
+}
+
+impl Parameters for SetWitness {
+    const COMMAND: &'static str = "set-witness";
+}
+
 /// Begins a scrub of the pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,6 +161,19 @@ impl Parameters for ScrubStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
+    /// Have one member do something wrong, to see what the pool does about it.
+    #[command(after_help = "Example:
+  forebay fault /dev/shm/test inject bit-flip --disk disk.img --block 7
+  forebay fault /dev/shm/test inject poison --member 1 --area table
+  forebay fault /dev/shm/test inject lost-write --disk disk.img --block 7 --wait 60
+  forebay fault /dev/shm/test inject dead-member --member 1
+  forebay fault /dev/shm/other inject stale-member --save /dev/shm/other.old
+  forebay fault /dev/shm/other inject stale-member --restore /dev/shm/other.old
+
+A bit flip and a page that fails are there at once. A write that is lost, torn or misdirected is the next one that \
+programs make: the command waits for it, and says what it did. A stale member is the last two commands, each on \
+an idle pool, with some use of the pool between them.")]
+    Inject(Inject),
     /// Flip one bit of a cached block, as a failing memory would.
     FlipBit {
         /// The disk's name.
@@ -193,19 +220,6 @@ pub enum Fault {
         /// The disk's name.
         volume: String,
     },
-}
-
-impl Fault {
-    /// The disk's name.
-    pub fn volume(&self) -> &str {
-        match self {
-            Fault::FlipBit { volume, .. }
-            | Fault::FailBacking { volume, .. }
-            | Fault::DelayBacking { volume, .. }
-            | Fault::TryForbidden { volume }
-            | Fault::TryFiles { volume } => volume,
-        }
-    }
 }
 
 impl Parameters for Fault {

@@ -25,7 +25,10 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
         8,
         "the disk or directory is stale, or the pool is: the newest data is elsewhere",
     ),
-    (9, "a member of the mirrored pool is out"),
+    (
+        9,
+        "a member of the mirrored pool is out, or its witness is not there",
+    ),
 ];
 
 /// Why a command did not do what it was asked.

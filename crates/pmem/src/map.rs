@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -132,6 +132,32 @@ impl Mapping {
                 _ => Err(io::Error::last_os_error()),
             }
         }
+    }
+
+    /// Has every access to the page at this offset raise SIGBUS, and takes what the file has there away.
+    pub(crate) fn fail_page(&self, offset: u64) -> io::Result<()> {
+        // SAFETY: a plain system call with a name that lives through it.
+        let nothing = unsafe { libc::memfd_create(c"forebay-drill".as_ptr(), libc::MFD_CLOEXEC) };
+        if nothing < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just opened, and nothing else owns it.
+        let nothing = unsafe { File::from_raw_fd(nothing) };
+        // SAFETY: replaces one whole page of our own mapping, at once for every thread, by one that lies beyond the end of
+        // its file. Accesses raise the signal whose handler knows this mapping.
+        unsafe {
+            check_mapped(libc::mmap(
+                self.start.add(offset as usize).cast(),
+                PAGE_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+                nothing.as_raw_fd(),
+                0,
+            ))?;
+        }
+        // Only now: a thread that read these zeroes before would not hear that they are a loss.
+        let len = (self.len - offset as usize).min(PAGE_BYTES);
+        self.file.write_all_at(&[0; PAGE_BYTES][..len], offset)
     }
 
     /// Gives a new memory file huge pages: reserving gives it small ones, and most systems grant huge ones only on an

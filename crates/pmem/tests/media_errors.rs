@@ -167,3 +167,25 @@ fn fault_outside_every_region() {
         start.cast::<u8>().read_volatile();
     }
 }
+
+#[test]
+fn a_page_that_is_made_to_fail_is_met_as_a_bad_one_and_its_bytes_are_gone() {
+    let directory = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let path = directory.path().join("region");
+    let region = Region::create(&path, LEN, &RegionOptions::default()).unwrap();
+    region.store(0, &[0xAB; LEN as usize]);
+    region.fail_page(3 * PAGE + 77).unwrap();
+    region.fence().unwrap();
+    assert_eq!(region.load_u64(2 * PAGE), 0xABAB_ABAB_ABAB_ABAB);
+    region.store(3 * PAGE, &[1; 64]);
+    assert_eq!(region.media_errors(), [3 * PAGE]);
+    region.fence().unwrap_err();
+    drop(region);
+    let region = Region::open(&path, &RegionOptions::default()).unwrap();
+    let mut page = [1; PAGE as usize];
+    region.read(3 * PAGE, &mut page);
+    assert_eq!(page, [0; PAGE as usize]);
+    assert_eq!(region.load_u64(4 * PAGE), 0xABAB_ABAB_ABAB_ABAB);
+    region.fence().unwrap();
+    Region::shadow(LEN).fail_page(0).unwrap_err();
+}

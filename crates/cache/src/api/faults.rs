@@ -3,21 +3,60 @@
 //! Only a pool that was made for tests ([`PoolOptions::test_pool`]) can be broken: the superblock says
 //! so, and nothing makes an ordinary pool one.
 
+use std::ops::ControlFlow;
+use std::time::Duration;
+
 use crate::api::pool::Pool;
 use crate::api::volume::Volume;
+use crate::engine::{Drill, DrillBegun, DrillStrike};
 use crate::error::{ErrorKind, Result};
+use crate::media::areas::test_member;
 use crate::media::entry::Key;
-use crate::media::layout::{FLAG_TEST, SUPERBLOCK_BYTES, Superblock};
 
 #[cfg(doc)]
 use crate::options::PoolOptions;
 
+/// How often a drill looks whether there was a write.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
 impl Pool {
     /// Whether this pool was made for tests.
     pub fn is_test(&self) -> bool {
-        let mut raw = [0; SUPERBLOCK_BYTES];
-        self.pipeline().media().main().read(0, &mut raw);
-        Superblock::decode(&raw).is_some_and(|superblock| superblock.flags & FLAG_TEST != 0)
+        // That of one member may have been broken in a drill.
+        let mut metadata = self.pipeline().media().metadata();
+        metadata.any(|region| test_member(region).is_some())
+    }
+
+    // Hidden: for drills of the command.
+    /// Has a member do something wrong. Where a drill waits for a write, `go_on` is asked now and then, at once for the
+    /// first time: from then on a write is struck. `None` if it said no before there was one.
+    ///
+    /// # Errors
+    /// No test pool; there is no such member, or nothing there to break; the member's fence fails.
+    #[doc(hidden)]
+    pub fn inject(
+        &self,
+        drill: &Drill,
+        go_on: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Option<DrillStrike>> {
+        if !self.is_test() {
+            return Err(ErrorKind::Options(
+                "drills are for pools that were made for tests only".into(),
+            )
+            .into());
+        }
+        let engine = self.pipeline().engine();
+        let mut armed = match engine.begin_drill(drill)? {
+            DrillBegun::Struck(struck) => return Ok(Some(struck)),
+            DrillBegun::Armed(armed) => armed,
+        };
+        while go_on().is_continue() {
+            if let Some(struck) = engine.strike_write(&mut armed)? {
+                return Ok(Some(struck));
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        Ok(None)
     }
 
     // Hidden: it is there for the command that shows people what a daemon does about a bad block.

@@ -143,6 +143,7 @@ impl Pipeline {
         self.table().entries().forget(self.media().geometry.entries);
         let retired = self.media().members().map(Region::retire);
         let retired = retired.fold(Ok(()), Result::and);
+        self.media().release_witness();
         checkpointed.and(ended).and(retired.map_err(Error::from))
     }
 }

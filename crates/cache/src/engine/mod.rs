@@ -9,6 +9,7 @@ pub(crate) mod change;
 pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod content;
+mod drill;
 mod evict;
 mod fill;
 pub(crate) mod plan;
@@ -22,7 +23,7 @@ mod suspects;
 pub(crate) mod wakeup;
 mod walk;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::backing::BackingIdentity;
@@ -46,6 +47,8 @@ use content::Content;
 use suspects::Suspects;
 use wakeup::Wakeup;
 
+pub(crate) use drill::DrillBegun;
+pub use drill::{Drill, DrillKind, DrillStrike};
 pub(crate) use evict::EVICT_BATCH_MAX;
 pub use rebuild::{RebuildProgress, RebuildWatcher};
 pub use scrub::ScrubReport;
@@ -247,6 +250,12 @@ impl Engine {
     /// not known.
     pub(crate) fn take_out(&self, number: u32) -> Result<()> {
         self.fatal(self.media().take_out(number))
+    }
+
+    /// Gives a mirror a witness, or takes it away. If a fence fails the pool refuses every later write.
+    pub(crate) fn set_witness(&self, path: Option<&Path>, pool_uuid: [u8; 16]) -> Result<()> {
+        self.check_writable()?;
+        self.fatal(self.media().set_witness(path, pool_uuid))
     }
 
     /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.

@@ -1,14 +1,16 @@
 //! Members of a mirror that leave and join while it is used.
 
+use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 
 use forebay_pmem::Region;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::media::Media;
-use crate::media::layout::INCARNATION_BYTES;
+use crate::media::layout::{INCARNATION_BYTES, WITNESSED_MEMBERS};
 use crate::media::mirror::{Lacking, Mirror, unusable};
 use crate::media::superblock;
+use crate::media::witness::Witness;
 
 impl Media {
     fn mirror_with(&self, number: u32) -> Result<&Mirror> {
@@ -35,10 +37,7 @@ impl Media {
 
     /// The path of a member, if it has been there since the pool was opened.
     pub(crate) fn member_path(&self, number: u32) -> Option<std::path::PathBuf> {
-        let region = match &self.mirror {
-            None => Some(self.members().nth(number as usize)?),
-            Some(mirror) => mirror.at(self.opened(), number),
-        };
+        let region = self.member_region(number);
         region.map(|region| region.path().to_path_buf())
     }
 
@@ -105,6 +104,47 @@ impl Media {
     pub(crate) fn call_in(&self, number: u32) -> Result<()> {
         self.mirror_with(number)?
             .call_in(&self.geometry, self.opened(), number)
+    }
+
+    /// Gives a mirror a witness, a new file at `path`, or takes it away.
+    ///
+    /// # Errors
+    /// It is no mirror of two members that are in; the file is no place for one; a fence fails.
+    pub(crate) fn set_witness(&self, path: Option<&Path>, pool_uuid: [u8; 16]) -> Result<()> {
+        let mirror = self.mirror_with(0)?;
+        if self.geometry.members as usize != WITNESSED_MEMBERS {
+            return Err(ErrorKind::Options(
+                "three members and more need no witness: most of them are enough".into(),
+            )
+            .into());
+        }
+        let made = path.map(|path| Witness::make(path, self.members(), pool_uuid));
+        let made = made.transpose()?;
+        let path = made.as_ref().map(|made| made.name().path.clone());
+        let set = mirror.set_witness(&self.geometry, self.opened(), made);
+        let is_unnamed = |error: &Error| {
+            let kind = error.kind();
+            matches!(kind, ErrorKind::Options(_) | ErrorKind::Refused { .. })
+        };
+        if let (Err(error), Some(path)) = (&set, path)
+            && is_unnamed(error)
+        {
+            // No member has a roster yet that names it. The caller needs the first error.
+            let _ = std::fs::remove_file(path);
+        }
+        set
+    }
+
+    /// Where a mirror's witness is, if it has one, and whether it is there.
+    pub(crate) fn witness(&self) -> Option<(PathBuf, bool)> {
+        self.mirror.as_ref()?.witness()
+    }
+
+    /// Lets the next opening have the witness, though this one may still be held.
+    pub(crate) fn release_witness(&self) {
+        if let Some(mirror) = &self.mirror {
+            mirror.release_witness();
+        }
     }
 
     /// Whether that member is still being rebuilt.

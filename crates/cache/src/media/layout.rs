@@ -29,6 +29,14 @@ pub(crate) const INCARNATION_BYTES: usize = 64;
 pub(crate) const VOLUME_BYTES: usize = 512;
 /// Bytes of a roster line.
 pub(crate) const ROSTER_BYTES: usize = 256;
+/// Bytes of a line of a witness.
+pub(crate) const WITNESS_BYTES: usize = 320;
+/// What a witness's lines begin with.
+pub(crate) const WITNESS_MAGIC: [u8; 8] = *b"FOREBAYW";
+/// The longest path of a witness: the room of the members that a pool with one does not have.
+pub(crate) const WITNESS_PATH_BYTES: usize = 8 * (ROSTER_MEMBERS_MAX - WITNESSED_MEMBERS);
+/// Members of a pool that has a witness.
+pub(crate) const WITNESSED_MEMBERS: usize = 2;
 /// The seal of a line of the entry table.
 pub(crate) const SEAL_BYTES: u64 = 8;
 /// Members that a roster has room for.
@@ -208,11 +216,28 @@ media_struct!(
         reserved0: u32,
         /// A byte a member: 1 in, 2 rebuilding, 3 out.
         states: [u8; ROSTER_MEMBERS_MAX],
-        /// The first eight bytes of each member's uuid.
+        /// The first eight bytes of each member's uuid. Of a pool with a witness, which has two members, the witness's path
+        /// stands behind theirs.
         identities: [u8; 8 * ROSTER_MEMBERS_MAX],
         /// The digests of the rosters before it, the latest first.
         ancestors: [u8; 4 * ROSTER_ANCESTORS],
-        reserved: [u8; 12],
+        /// What tells the witness from every other file; 0: there is none.
+        witness: u64,
+        witness_path_bytes: u32,
+        crc: u32,
+    }
+);
+media_struct!(
+    /// Two in a witness, used in turn; the valid one with the greater number counts.
+    WitnessLine, WITNESS_BYTES, {
+        magic: [u8; 8],
+        format: u32,
+        reserved0: u32,
+        identity: u64,
+        number: u64,
+        /// As on the members.
+        roster: [u8; ROSTER_BYTES],
+        reserved: [u8; 28],
         crc: u32,
     }
 );
@@ -260,6 +285,7 @@ mod tests {
             ("incarnation line", INCARNATION_BYTES),
             ("checkpoint line", INCARNATION_BYTES),
             ("roster line", ROSTER_BYTES),
+            ("witness line", WITNESS_BYTES),
             ("volume line", VOLUME_BYTES),
             ("entry", ENTRY_BYTES as usize),
             ("record header", RECORD_HEADER_BYTES),

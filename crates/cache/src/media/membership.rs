@@ -7,7 +7,9 @@ use forebay_pmem::Region;
 use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::Geometry;
 use crate::media::incarnation::{self, Incarnation};
+use crate::media::quorum::{Agreed, Quorum};
 use crate::media::roster::Roster;
+use crate::media::start::MirrorStart;
 use crate::mutants::{Mutant, mutated};
 
 /// A member that was given.
@@ -17,12 +19,27 @@ pub(super) struct Candidate {
     pub(super) identity: u64,
 }
 
-/// The members to serve, the one whose word counts first, and the roster that says so.
+/// The members to serve, the one whose word counts first, and what they start with.
 pub(super) struct Membership {
     pub(super) members: Vec<Candidate>,
-    pub(super) roster: Roster,
-    /// The roster is newer than that of a member: it must be durable there before anything is changed.
-    pub(super) is_changed: bool,
+    pub(super) start: MirrorStart,
+}
+
+/// What the caller says of members that are not there.
+#[derive(Clone, Copy)]
+pub(crate) struct Absences<'p> {
+    /// Those that are missing are gone for good.
+    pub(crate) without_missing: bool,
+    /// Where the witness is now, if it was moved.
+    pub(crate) witness: Option<&'p Path>,
+}
+
+impl Absences<'_> {
+    /// Whatever is missing, for a look that changes nothing.
+    pub(crate) const ALL: Absences<'static> = Absences {
+        without_missing: true,
+        witness: None,
+    };
 }
 
 fn refused(path: &Path, found: String, todo: &str) -> Error {
@@ -39,7 +56,7 @@ pub(super) fn choose(
     given: Vec<Candidate>,
     geometry: &Geometry,
     pool_uuid: &[u8; 16],
-    without_missing: bool,
+    absences: Absences<'_>,
 ) -> Result<Membership> {
     let path = given[0].region.path().to_path_buf();
     let own: Vec<Option<Roster>> = given
@@ -56,17 +73,26 @@ pub(super) fn choose(
         ));
     };
     check_one_history(&given, &own, &newest)?;
+    let quorum = Quorum::ask(
+        &newest,
+        absences.witness,
+        &given[0].region,
+        geometry,
+        pool_uuid,
+    );
+    let may_lack = absences.without_missing || quorum.vouches_for(&newest);
     let mut roster = newest.clone();
     for (number, identity) in newest.all_in() {
         let is_it = |member: &Candidate| member.number == number && member.identity == identity;
         if given.iter().any(is_it) {
             continue;
         }
-        if !without_missing && !mutated(Mutant::OpenedWithoutMemberThatIsIn) {
+        if !may_lack && !mutated(Mutant::OpenedWithoutMemberThatIsIn) {
             return Err(refused(
                 &path,
                 format!(
-                    "member {number} of the pool has all that was acknowledged, too, and was not given"
+                    "member {number} of the pool has all that was acknowledged, too, and was not given{}",
+                    quorum.why(&newest)
                 ),
                 "name it as well; if it is gone for good, open the pool without it (on the command line --without-missing)",
             ));
@@ -87,17 +113,26 @@ pub(super) fn choose(
             "name the member that was in use last",
         ));
     }
+    let Agreed {
+        roster,
+        witness,
+        is_witness_lagging,
+    } = quorum.agree(roster, &newest, absences.without_missing)?;
     let own_of = |member: &Candidate| {
         let number = numbers.iter().position(|number| *number == member.number)?;
         own[number].as_ref()
     };
     // A crash may have kept it from one of them, which must be enough alone from here on.
     let is_lagging = members.iter().any(|member| own_of(member) != Some(&roster));
-    Ok(Membership {
-        is_changed: is_lagging,
-        members,
+    let start = MirrorStart {
+        main_number: members[0].number,
         roster,
-    })
+        pool_uuid: *pool_uuid,
+        is_changed: is_lagging,
+        witness,
+        is_witness_lagging,
+    };
+    Ok(Membership { members, start })
 }
 
 /// A member that was served alone says that the others are out; if two say so of each other, each has

@@ -6,6 +6,7 @@
 //! it lacks (I13). One that comes back is stored to from the moment at which it joins, and counts for nothing until it
 //! has everything (`engine::rebuild`).
 
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use forebay_pmem::{PmemError, Region};
@@ -14,6 +15,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::Geometry;
 use crate::media::roster::Roster;
 use crate::media::served::{Place, Served};
+use crate::media::start::MirrorStart;
+use crate::media::witness::{Witness, absent};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
@@ -30,6 +33,8 @@ pub(super) struct Mirror {
     /// A `Served`. Stored under the roster's lock.
     served: AtomicU64,
     roster: Mutex<Roster>,
+    /// The one that the roster names, if it is there. Locked after the roster.
+    witness: Mutex<Option<Witness>>,
     pool_uuid: [u8; 16],
     /// A byte for each slot: which of its halves hold its block (`Served::note`).
     notes: Box<[AtomicU8]>,
@@ -38,32 +43,6 @@ pub(super) struct Mirror {
     added: [OnceLock<Region>; ADDED_MAX],
     /// Held by a thread that writes lines of the volume table.
     volume_lines: Mutex<()>,
-}
-
-/// The members of a mirrored pool that are served.
-pub(crate) struct MirrorStart {
-    /// The number of the one that leads.
-    pub(crate) main_number: u32,
-    pub(crate) roster: Roster,
-    pub(crate) pool_uuid: [u8; 16],
-    /// The roster is newer than any that was found.
-    pub(crate) is_changed: bool,
-}
-
-impl MirrorStart {
-    /// Makes a roster that takes members out durable on those that are left.
-    ///
-    /// # Errors
-    /// A fence fails.
-    pub(crate) fn store_roster(&self, regions: &[Region], geometry: &Geometry) -> Result<()> {
-        if self.is_changed {
-            for region in regions {
-                // Before anything that the members lack that are out.
-                self.roster.settle(region, geometry, self.pool_uuid)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// One half of a slot or both, where they are.
@@ -141,6 +120,7 @@ impl Mirror {
             main_number: start.main_number,
             served: AtomicU64::new(Served::new(has_mate).0),
             roster: Mutex::new(start.roster),
+            witness: Mutex::new(start.witness),
             pool_uuid: start.pool_uuid,
             notes: Box::default(),
             added: std::array::from_fn(|_| OnceLock::new()),
@@ -388,6 +368,15 @@ impl Mirror {
         let next = roster.without(self.number_at(gone));
         // Before the roster is stored: one that may reach the medium, and does not count, looks like another history.
         left.fence()?;
+        let is_rebuilding = view.served.rebuilding() & gone.bit() != 0;
+        match self.tell_witness(&roster, &next) {
+            // The roster calls it rebuilding, and so does no opening need it: that may stay.
+            Err(_) if is_rebuilding => {
+                self.set_served(view.served.without(gone));
+                return Ok(());
+            }
+            told => told?,
+        }
         if !mutated(Mutant::RosterAfterAcknowledgement) {
             // Before anything is acknowledged that the member lacks.
             next.settle(left, geometry, self.pool_uuid)?;
@@ -395,6 +384,73 @@ impl Mirror {
         *roster = next;
         self.set_served(view.served.without(gone));
         Ok(())
+    }
+
+    /// Makes the next roster durable on the witness, if there is to be one, before a member has it.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be written.
+    fn tell_witness(&self, roster: &Roster, next: &Roster) -> Result<()> {
+        let named = roster.witness();
+        let Some(name) = named.filter(|_| !mutated(Mutant::WitnessNotTold)) else {
+            return Ok(());
+        };
+        match &*forebay_pmem::lock_or_yield(&self.witness) {
+            Some(witness) => witness.tell(next),
+            None => Err(absent(&name.path, "is not there")),
+        }
+    }
+
+    /// Has the pool have this witness, or none. When this returns both members say so, durably, and so does the witness.
+    ///
+    /// # Errors
+    /// It has one already; not both members are in; a fence fails.
+    pub(super) fn set_witness(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        made: Option<Witness>,
+    ) -> Result<()> {
+        let mut roster = forebay_pmem::lock_or_yield(&self.roster);
+        let pair = self.view(opened).complete_pair();
+        let (Some((main, mate)), false) = (pair, made.is_some() && roster.witness().is_some())
+        else {
+            return Err(ErrorKind::Options(
+                "a witness comes and goes while both members are in, one at a time".into(),
+            )
+            .into());
+        };
+        let next = roster.witnessed(made.as_ref().map(|made| made.name().clone()));
+        match &made {
+            // Before a member names it: then it must not be older than that one.
+            Some(made) => made.tell(&next)?,
+            // Where it is there a member that is not yet told asks it in vain.
+            None => drop(self.tell_witness(&roster, &next)),
+        }
+        for member in [main, mate] {
+            next.settle(member, geometry, self.pool_uuid)?;
+        }
+        *roster = next;
+        let mut witness = forebay_pmem::lock_or_yield(&self.witness);
+        if let Some(given_up) = std::mem::replace(&mut *witness, made) {
+            given_up.remove();
+        }
+        Ok(())
+    }
+
+    /// Closes the witness; no roster changes any more.
+    pub(super) fn release_witness(&self) {
+        *forebay_pmem::lock_or_yield(&self.witness) = None;
+    }
+
+    /// Where the witness is, if the pool has one, and whether it is there.
+    pub(super) fn witness(&self) -> Option<(PathBuf, bool)> {
+        let roster = forebay_pmem::lock_or_yield(&self.roster);
+        let named = roster.witness()?.path.clone();
+        let witness = forebay_pmem::lock_or_yield(&self.witness);
+        let opened = witness.as_ref();
+        let path = opened.map_or(named, |witness| witness.name().path.clone());
+        Some((path, opened.is_some_and(Witness::is_there)))
     }
 
     fn number_at(&self, place: Place) -> u32 {
@@ -445,6 +501,7 @@ impl Mirror {
         }
         let (complete, _) = view.copies();
         let next = roster.with_rebuilding(number, identity);
+        self.tell_witness(&roster, &next)?;
         // Before the new member's: where that one is, the others know of it.
         next.settle(complete, geometry, self.pool_uuid)?;
         *roster = next;
@@ -479,6 +536,7 @@ impl Mirror {
         };
         let (complete, _) = view.copies();
         let next = roster.with_in(number);
+        self.tell_witness(&roster, &next)?;
         // Before the member's own: a member that calls itself in is called so.
         next.settle(complete, geometry, self.pool_uuid)?;
         *roster = next;

@@ -4,6 +4,7 @@
 //! that lies there. It carries parity or a CRC, by which the layers above check what they read; what is
 //! durable before what is theirs to order, by [`Media::fence`].
 
+pub(crate) mod areas;
 pub(crate) mod copies;
 pub(crate) mod entry;
 pub(crate) mod geometry;
@@ -11,17 +12,20 @@ pub(crate) mod halves;
 pub(crate) mod incarnation;
 mod joining;
 pub(crate) mod layout;
-mod membership;
+pub(crate) mod membership;
 mod mend;
 mod mirror;
 pub(crate) mod packed;
+mod quorum;
 mod roster;
 pub(crate) mod salt;
 pub(crate) mod sealed;
 pub(crate) mod seals;
 mod served;
+mod start;
 pub(crate) mod superblock;
 pub(crate) mod volumes;
+mod witness;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -41,7 +45,7 @@ use crate::mutants::{Mutant, mutated};
 /// another request takes.
 const READ_ALONG_BYTES: u64 = 64 << 10;
 
-pub(crate) use mirror::MirrorStart;
+pub(crate) use start::MirrorStart;
 
 /// The members, mapped, with the plan of what lies where.
 pub(crate) struct Media {

@@ -4,10 +4,17 @@
 //! anything is acknowledged that it lacks; so of the rosters found later, the newest tells which members are
 //! enough. Two lines per member are written in turn, so that a torn one leaves the other.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use forebay_pmem::{PmemError, Region};
 
 use crate::media::geometry::Geometry;
-use crate::media::layout::{ROSTER_ANCESTORS, ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine};
+use crate::media::layout::{
+    ROSTER_ANCESTORS, ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine, WITNESS_PATH_BYTES,
+    WITNESSED_MEMBERS,
+};
 use crate::mutants::{Mutant, mutated};
 
 /// Times that a roster is written before the member counts as failed.
@@ -23,6 +30,7 @@ pub(crate) struct Roster {
     members: Vec<Listed>,
     /// The digests of those before it, the latest first; 0 where there was none.
     ancestors: [u32; ROSTER_ANCESTORS],
+    witness: Option<WitnessName>,
 }
 
 /// A member in it.
@@ -31,6 +39,15 @@ struct Listed {
     /// The first half of its uuid.
     identity: u64,
     state: Standing,
+}
+
+/// What it says of the witness (`witness.rs`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WitnessName {
+    /// Tells it from every other file; not 0.
+    pub(crate) identity: u64,
+    /// Where it was made.
+    pub(crate) path: PathBuf,
 }
 
 /// What the roster calls a member.
@@ -67,6 +84,19 @@ pub(crate) fn identity_of(member_uuid: &[u8; 16]) -> u64 {
     u64::from_le_bytes(half.try_into().expect("eight bytes"))
 }
 
+/// The witness of a line; `None` if what the line says of it is impossible.
+fn decode_witness(line: &RosterLine) -> Option<Option<WitnessName>> {
+    let (identity, len) = (line.witness, line.witness_path_bytes as usize);
+    if identity == 0 {
+        return Some(None);
+    }
+    let is_possible = line.members as usize == WITNESSED_MEMBERS && len <= WITNESS_PATH_BYTES;
+    let room = &line.identities[8 * WITNESSED_MEMBERS..];
+    let path = is_possible.then(|| PathBuf::from(OsStr::from_bytes(&room[..len])))?;
+    path.is_absolute()
+        .then_some(Some(WitnessName { identity, path }))
+}
+
 impl Roster {
     /// The first roster of a new pool: every member is in.
     pub(crate) fn of_new(identities: impl IntoIterator<Item = u64>) -> Roster {
@@ -78,6 +108,7 @@ impl Roster {
             epoch: 1,
             members: identities.into_iter().map(listed).collect(),
             ancestors: [0; ROSTER_ANCESTORS],
+            witness: None,
         }
     }
 
@@ -151,11 +182,31 @@ impl Roster {
         self.with(number, |listed| listed.state = Standing::In)
     }
 
-    fn with(&self, number: u32, change: impl FnOnce(&mut Listed)) -> Roster {
+    /// The next roster, with this witness or none.
+    pub(crate) fn witnessed(&self, witness: Option<WitnessName>) -> Roster {
+        assert!(witness.is_none() || self.members.len() == WITNESSED_MEMBERS);
+        Roster {
+            witness,
+            ..self.renewed()
+        }
+    }
+
+    /// What it says of the witness.
+    pub(crate) fn witness(&self) -> Option<&WitnessName> {
+        self.witness.as_ref()
+    }
+
+    /// The next roster, which says the same.
+    pub(crate) fn renewed(&self) -> Roster {
         let mut next = self.clone();
         next.epoch += 1;
         next.ancestors.rotate_right(1);
         next.ancestors[0] = self.digest();
+        next
+    }
+
+    fn with(&self, number: u32, change: impl FnOnce(&mut Listed)) -> Roster {
+        let mut next = self.renewed();
         change(&mut next.members[number as usize]);
         next
     }
@@ -169,14 +220,22 @@ impl Roster {
         let lines = (0..2).filter_map(|which| {
             let mut raw = [0; ROSTER_BYTES];
             region.read(geometry.roster_line(which), &mut raw);
-            let line = RosterLine::decode(&raw)?;
-            let is_ours = line.pool_uuid == *pool_uuid
-                && line.members == geometry.members
-                && line.epoch < EPOCH_MAX
-                && line.epoch % 2 == which as u64;
-            is_ours.then(|| Roster::decode(&line)).flatten()
+            let roster = Roster::of_line(&raw, pool_uuid, geometry.members);
+            roster.filter(|roster| roster.epoch % 2 == which as u64)
         });
         lines.max_by_key(|roster| roster.epoch)
+    }
+
+    /// The roster in a line of a pool of so many members.
+    pub(crate) fn of_line(
+        raw: &[u8; ROSTER_BYTES],
+        pool_uuid: &[u8; 16],
+        members: u32,
+    ) -> Option<Roster> {
+        let line = RosterLine::decode(raw)?;
+        let is_ours =
+            line.pool_uuid == *pool_uuid && line.members == members && line.epoch < EPOCH_MAX;
+        is_ours.then(|| Roster::decode(&line)).flatten()
     }
 
     fn decode(line: &RosterLine) -> Option<Roster> {
@@ -198,6 +257,7 @@ impl Roster {
             epoch: line.epoch,
             members: members.collect::<Option<_>>()?,
             ancestors,
+            witness: decode_witness(line)?,
         })
     }
 
@@ -211,7 +271,8 @@ impl Roster {
             states: [0; ROSTER_MEMBERS_MAX],
             identities: [0; 8 * ROSTER_MEMBERS_MAX],
             ancestors: [0; 4 * ROSTER_ANCESTORS],
-            reserved: [0; 12],
+            witness: 0,
+            witness_path_bytes: 0,
             crc: 0,
         };
         let (digests, _) = line.ancestors.as_chunks_mut::<4>();
@@ -223,6 +284,12 @@ impl Roster {
         for ((state, identity), listed) in places.zip(&self.members) {
             *state = listed.state as u8;
             *identity = listed.identity.to_le_bytes();
+        }
+        if let Some(witness) = &self.witness {
+            let path = witness.path.as_os_str().as_bytes();
+            line.witness = witness.identity;
+            line.witness_path_bytes = path.len() as u32;
+            line.identities[8 * WITNESSED_MEMBERS..][..path.len()].copy_from_slice(path);
         }
         ((self.epoch % 2) as usize, line.encode())
     }

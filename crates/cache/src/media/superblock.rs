@@ -12,10 +12,10 @@ use crate::media::layout::{
     FLAG_MIRROR, FLAG_NO_CHECKSUMS, FLAG_SEALED, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN,
     FORMAT_VERSION, MAGIC, SUPERBLOCK_BYTES, Superblock,
 };
-use crate::media::membership::{self, Candidate, Membership};
+use crate::media::membership::{self, Absences, Candidate, Membership};
 use crate::media::mend;
-use crate::media::mirror::MirrorStart;
 use crate::media::roster::{Roster, identity_of};
+use crate::media::start::MirrorStart;
 use crate::options::FormatOptions;
 use crate::repeatable;
 
@@ -129,6 +129,8 @@ pub(crate) fn format(
         roster,
         pool_uuid,
         is_changed: false,
+        witness: None,
+        is_witness_lagging: false,
     };
     Ok((pool_uuid, Some(mirror)))
 }
@@ -224,9 +226,9 @@ pub(crate) fn lost_rather<'a>(
     lost.map_or(error, Error::from)
 }
 
-/// Puts members together, in whatever order they come. A mirrored pool may lack some, `without_missing` those
-/// that have all, too.
-pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<Assembly> {
+/// Puts members together, in whatever order they come. A mirrored pool may lack some, where the caller or the witness
+/// says so those that have all, too.
+pub(crate) fn assemble(regions: Vec<Region>, absences: Absences<'_>) -> Result<Assembly> {
     let (mut members, mut others) = (Vec::new(), Vec::new());
     for region in regions {
         match read_superblock(&region) {
@@ -234,7 +236,7 @@ pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<As
             Err(error) => others.push((lost_rather([&region], error), region)),
         }
     }
-    let mended = take_unread(&mut members, others, without_missing)?;
+    let mended = take_unread(&mut members, others, absences.without_missing)?;
     members.sort_by_key(|member| member.superblock.member);
     let Some(first) = members.first() else {
         return Err(
@@ -252,7 +254,7 @@ pub(crate) fn assemble(regions: Vec<Region>, without_missing: bool) -> Result<As
         }
     }
     if geometry.is_mirrored {
-        return assemble_mirror(members, mended, geometry, pool_uuid, without_missing);
+        return assemble_mirror(members, mended, geometry, pool_uuid, absences);
     }
     if members.len() != expected as usize {
         return Err(refused(
@@ -345,7 +347,7 @@ fn assemble_mirror(
     mended: Vec<Superblock>,
     geometry: Geometry,
     pool_uuid: [u8; 16],
-    without_missing: bool,
+    absences: Absences<'_>,
 ) -> Result<Assembly> {
     let flags = members[0].superblock.flags;
     let candidate = |member: Member| Candidate {
@@ -354,12 +356,7 @@ fn assemble_mirror(
         region: member.region,
     };
     let given = members.into_iter().map(candidate).collect();
-    let Membership {
-        members,
-        roster,
-        is_changed,
-    } = membership::choose(given, &geometry, &pool_uuid, without_missing)?;
-    let main_number = members[0].number;
+    let Membership { members, start } = membership::choose(given, &geometry, &pool_uuid, absences)?;
     for superblock in &mended {
         let is_it = |member: &&Candidate| member.number == superblock.member;
         if let Some(member) = members.iter().find(is_it) {
@@ -374,12 +371,7 @@ fn assemble_mirror(
     let geometry = sizes.map_err(|error| lost_rather(&regions, error))?;
     Ok(Assembly {
         regions,
-        mirror: Some(MirrorStart {
-            main_number,
-            roster,
-            pool_uuid,
-            is_changed,
-        }),
+        mirror: Some(start),
         geometry,
         pool_uuid,
         strict: flags & FLAG_STRICT != 0,

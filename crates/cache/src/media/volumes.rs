@@ -5,6 +5,7 @@
 //! the other. An id is its place in the table and a generation that grows with each use.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,13 @@ pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
             stage: Stage::of_number(found.stage).expect("a sensible line has one"),
         },
     })
+}
+
+/// Where the line of a place lies that counts, if a volume is attached there.
+pub(crate) fn current_line(media: &Media, place: u32) -> Option<Range<u64>> {
+    let current = read(media, place).filter(|found| found.attached)?;
+    let offset = media.geometry.volume_line(place, current.line);
+    Some(offset..offset + VOLUME_BYTES as u64)
 }
 
 /// Whether a line of `place` says what `write` could have said. Keys are made of its numbers.

@@ -262,6 +262,7 @@ pub struct ResizeOptions {
   forebay create /dev/shm/test --size 64M --test
   forebay fault /dev/shm/test fail-backing disk.img --writes 10
   forebay fault /dev/shm/test flip-bit disk.img --block 7
+  forebay fault /dev/shm/test inject bit-flip --member 1 --area table
 
 Pools that were not made with --test are refused.")]
 pub struct FaultOptions {

@@ -53,6 +53,16 @@ can be repeated.")]
 
 As replace with the member's own path. A pool that was opened without the member does not know that: name it.")]
     Readd(ReaddOptions),
+    /// Have a file beside the disk be a third vote, or none: with it a member opens without the other one after a
+    /// power loss.
+    #[command(after_help = "Example:
+  forebay member witness /mnt/pmem0/pool /srv/pool.witness
+  forebay member witness /mnt/pmem0/pool --none
+
+The file must not be there yet, and is made on another device than the members. Each change of which members count is \
+written there first: while that cannot be, no member is taken out, and one that dies ends all writes. A witness \
+that is lost is given up with --none, or replaced by naming another file, while both members are in.")]
+    Witness(WitnessOptions),
 }
 
 /// A pool, served or idle.
@@ -126,4 +136,18 @@ pub struct ReaddOptions {
     /// How.
     #[command(flatten)]
     pub how: RebuildArguments,
+}
+
+/// A witness to have.
+#[derive(Debug, Args)]
+pub struct WitnessOptions {
+    /// The pool.
+    #[command(flatten)]
+    pub of: MemberPool,
+    /// The new file.
+    #[arg(required_unless_present = "none", conflicts_with = "none")]
+    pub path: Option<PathBuf>,
+    /// Give the witness up.
+    #[arg(long)]
+    pub none: bool,
 }

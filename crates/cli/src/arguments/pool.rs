@@ -54,10 +54,11 @@ impl RedundancyMode {
   forebay create /dev/shm/forebay/pool --size 1G
   forebay create /mnt/pmem0/pool --size 64G --strict
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G
+  forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G --witness /srv/pool.witness
 
-The last one is a mirror: what is acknowledged is on both members, and the pool goes on when one of them dies. \
+The last two are mirrors: what is acknowledged is on both members, and the pool goes on when one of them dies. \
 If a member is missing when the pool is opened, after a power loss say, the pool is refused until \
---without-missing says that it is gone for good. --redundancy none spreads the blocks over the members instead.")]
+--without-missing says that it is gone for good, or a witness that nobody went on without it. --redundancy none spreads the blocks over the members instead.")]
 pub struct CreateOptions {
     /// File or device of the first member.
     pub pool: PathBuf,
@@ -67,6 +68,10 @@ pub struct CreateOptions {
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,
+    /// A new file on another device, beside the disk say, that is the third vote of a mirror: after a power loss a
+    /// member then opens without the other one.
+    #[arg(long, value_name = "FILE")]
+    pub witness: Option<PathBuf>,
     /// What the members keep twice, and what is checked [default: mirror with two members, else none].
     #[arg(long, value_enum)]
     pub redundancy: Option<RedundancyMode>,

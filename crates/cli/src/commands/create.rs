@@ -26,15 +26,18 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         .checksums(!options.no_checksums)
         .test_pool(options.test)
         .redundancy(redundancy.redundancy())
-        .runtime(options.trust.runtime());
+        .runtime(options.trust.runtime())
+        .witness(options.witness.clone());
     let pool = Pool::create(&pool_options)?;
     let (stats, survives) = (pool.stats(), pool.survives());
+    let witness = members::witness_report(&pool);
     pool.close()?;
     if options.json {
         let result = json!({
             "pool": shown(pool_options.paths()),
             "survives": survives,
             "redundancy": members::redundancy_word(redundancy.redundancy()),
+            "witness": witness,
             "block_bytes": stats.block_bytes,
             "slots": stats.slots,
         });
@@ -48,7 +51,8 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         size::shown(u64::from(stats.block_bytes))
     ));
     output::line(&format!("what is acknowledged there {survives}"));
-    if let Some(line) = on_a_death(redundancy, pool_options.paths().len()) {
+    let has_witness = options.witness.is_some();
+    if let Some(line) = on_a_death(redundancy, pool_options.paths().len(), has_witness) {
         output::line(&line);
     }
     Ok(())
@@ -64,8 +68,12 @@ fn redundancy_of(options: &CreateOptions) -> RedundancyMode {
 }
 
 /// What the death of a member does to a pool of several.
-fn on_a_death(redundancy: RedundancyMode, members: usize) -> Option<String> {
+fn on_a_death(redundancy: RedundancyMode, members: usize, has_witness: bool) -> Option<String> {
     match redundancy {
+        RedundancyMode::Mirror if has_witness => Some(String::from(
+            "it is a mirror with a witness: when one of the three is gone, also after a power loss, it goes on with the other \
+             two, and nothing acknowledged is lost; without the witness no member may die",
+        )),
         RedundancyMode::Mirror => Some(String::from(
             "it is a mirror: when one of the two members dies, it goes on with the other one, and nothing acknowledged is \
              lost; if a member is gone when it is opened, after a power loss say, that takes --without-missing",

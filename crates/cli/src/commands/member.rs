@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::arguments::{MemberAction, MemberPool, RebuildArguments};
 use crate::commands::attach;
-use crate::requests::{FailMember, Members, ReplaceMember};
+use crate::requests::{FailMember, Members, ReplaceMember, SetWitness};
 use crate::{idle_pool, members};
 
 /// Does what was asked.
@@ -25,6 +25,7 @@ pub fn run(action: &MemberAction) -> Result<(), Failure> {
             replace(&options.of, &options.name, path, options.how)
         }
         MemberAction::Readd(options) => replace(&options.of, &options.name, None, options.how),
+        MemberAction::Witness(options) => witness(&options.of, options.path.as_deref()),
     }
 }
 
@@ -39,7 +40,7 @@ fn list(of: &MemberPool) -> Result<(), Failure> {
     output::object(&report, of.json);
     match report["pool"].as_str() {
         Some(condition) if condition != "whole" => Err(Failure::Degraded(format!(
-            "the pool is {condition}; forebay member readd or replace makes it whole"
+            "the pool is {condition}; forebay member readd, replace or witness makes it whole"
         ))),
         _ => Ok(()),
     }
@@ -54,6 +55,20 @@ fn fail(of: &MemberPool, name: &Path) -> Result<(), Failure> {
             let pool = idle_pool::open(&given, of.opening.runtime().background(false))?;
             let failed = members::fail(&pool, &given, &member);
             closed_after(pool, failed)?
+        }
+    };
+    output::object(&report, of.json);
+    Ok(())
+}
+
+fn witness(of: &MemberPool, path: Option<&Path>) -> Result<(), Failure> {
+    let path = path.map(attach::text).transpose()?;
+    let report = match Client::connect(&control_path(&of.pool))? {
+        Some(mut client) => client.request(&Request::of(&SetWitness { path }), |_| true)?,
+        None => {
+            let pool = idle_pool::open(&of.paths(), of.opening.runtime().background(false))?;
+            let set = members::set_witness(&pool, path.as_deref().map(Path::new));
+            closed_after(pool, set)?
         }
     };
     output::object(&report, of.json);

@@ -16,5 +16,6 @@ pub mod resize;
 pub mod run;
 pub mod scrub;
 pub mod set;
+mod stale;
 pub mod stat;
 mod tally;

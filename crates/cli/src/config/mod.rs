@@ -40,6 +40,9 @@ pub struct Settings {
     #[arg(long, value_name = "PATH")]
     #[serde(deserialize_with = "one_or_many")]
     pub pool: Vec<PathBuf>,
+    /// Where the witness of a mirror is now, if it was moved.
+    #[arg(long, value_name = "FILE")]
+    pub witness: Option<PathBuf>,
     /// Take a pool that another user owns, may write or may swap; it decides what is written to which file.
     #[arg(long)]
     pub trust_owner: bool,
@@ -223,6 +226,7 @@ impl Settings {
 
     fn resolve(&mut self, folder: &Path) {
         let single = [
+            &mut self.witness,
             &mut self.backing,
             &mut self.fuse,
             &mut self.vhost_user,
@@ -266,6 +270,7 @@ impl Settings {
         };
         Settings {
             pool: list(self.pool, file.pool),
+            witness: self.witness.or(file.witness),
             trust_owner: self.trust_owner || file.trust_owner,
             backing: self.backing.or(file.backing),
             name: self.name.or(file.name),

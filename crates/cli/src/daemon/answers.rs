@@ -22,7 +22,7 @@ use crate::config::{Replacement, Tunables, Verify};
 use crate::members;
 use crate::requests::{
     Attach, Detach, FailMember, Fault, Flush, FrontEnds, GrowVolume, Members, ReplaceMember,
-    Sample, ScrubStart, ScrubStatus, ScrubStop, Stat,
+    Sample, ScrubStart, ScrubStatus, ScrubStop, SetWitness, Stat,
 };
 
 /// How often a wait checks that the client is still there.
@@ -30,7 +30,7 @@ const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands that the daemon knows.
 const COMMANDS: &str = "stat, front-ends, sample, attach, detach, flush, set, grow-volume, \
-                        members, fail-member, replace-member, scrub-start, scrub-stop, scrub-status, fault";
+                        members, fail-member, replace-member, set-witness, scrub-start, scrub-stop, scrub-status, fault";
 
 /// Answers for a service while it lasts.
 pub struct Answers(pub Weak<Service>);
@@ -89,6 +89,7 @@ fn answer(
             members::fail(&service.pool, &service.given, &fail.member).map_err(refusal)
         }
         ReplaceMember::COMMAND => replace_member(service, &request.parameters()?, progress),
+        SetWitness::COMMAND => set_witness(service, &request.parameters()?),
         ScrubStart::COMMAND => scrub_start(service, &request.parameters()?),
         ScrubStop::COMMAND => {
             request.parameters::<ScrubStop>()?;
@@ -98,7 +99,7 @@ fn answer(
             request.parameters::<ScrubStatus>()?;
             Ok(service.scrub.status(&service.pool))
         }
-        Fault::COMMAND => super::faults::inject(service, request),
+        Fault::COMMAND => super::faults::inject(service, request, progress),
         other => Err(Refusal::new(
             RefusalKind::UnknownCommand,
             format!("the daemon knows {COMMANDS}, not {other}"),
@@ -266,6 +267,20 @@ fn replace_member(
     };
     let rebuilt = rebuild.carry_out(&service.pool, &options, &mut watcher);
     rebuilt.map_err(refusal)
+}
+
+fn set_witness(service: &Service, set: &SetWitness) -> Result<Value, Refusal> {
+    let path = set.path.as_deref().map(Path::new);
+    if let Some(path) = path.filter(|path| !path.is_absolute()) {
+        let message = format!("\"path\" of set-witness is {path:?}; it is an absolute path");
+        return Err(Refusal::new(RefusalKind::Invalid, message));
+    }
+    // No member leaves or joins by another request meanwhile.
+    let _rebuilding = service.rebuild()?;
+    if let Some(path) = path {
+        service.check_confined(path).map_err(refusal)?;
+    }
+    members::set_witness(&service.pool, path).map_err(refusal)
 }
 
 /// Samples for a screen: one at once, then one an interval, until the client goes away or has

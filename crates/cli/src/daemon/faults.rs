@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay::FaultyStore;
+use forebay_serve::control::Progress;
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
-use super::service::Service;
+use super::service::{PoolDisk, Service};
 use crate::requests::Fault;
 
 /// Longer than any disk takes, and still short enough to wait for an end.
@@ -20,35 +22,39 @@ fn attempts(met: Vec<(&'static str, Option<i32>)>) -> Value {
     json!({"errno": met})
 }
 
+fn invalid(message: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalKind::Invalid, message)
+}
+
 /// Breaks what the request names.
-pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
-    let invalid = |message: &str| Refusal::new(RefusalKind::Invalid, message);
+pub fn inject(
+    service: &Arc<Service>,
+    request: &Request,
+    progress: &mut dyn Progress,
+) -> Result<Value, Refusal> {
     let pool = &service.pool;
     if !pool.is_test() {
         return Err(invalid(
             "this pool holds real data; faults are for pools made with forebay create --test",
         ));
     }
-    let fault: Fault = request.parameters()?;
-    let served = service.disks.find(fault.volume())?;
-    let faults = || {
-        let faults = served.behind.faults.as_ref();
-        faults.ok_or_else(|| invalid("this disk was attached without faults"))
-    };
-    match fault {
-        Fault::FlipBit { block, bit, .. } => {
-            let volume = &served.behind.volume;
-            pool.flip_bit(volume, block, bit)
-                .map_err(|error| invalid(&error.to_string()))?;
+    let find = |volume: &str| service.disks.find(volume);
+    match request.parameters()? {
+        Fault::Inject(drill) => super::drills::inject(service, &drill, progress),
+        Fault::FlipBit { volume, block, bit } => {
+            let served = find(&volume)?;
+            pool.flip_bit(&served.behind.volume, block, bit)
+                .map_err(|error| invalid(error.to_string()))?;
             Ok(json!({"flipped": {"volume": served.name, "block": block, "bit": bit}}))
         }
         Fault::FailBacking {
+            volume,
             reads,
             writes,
             syncs,
-            ..
         } => {
-            let faults = faults()?;
+            let served = find(&volume)?;
+            let faults = faults_of(&served.behind)?;
             if let Some(count) = reads {
                 faults.fail_reads(count);
             }
@@ -60,16 +66,29 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
             }
             Ok(json!({"failing": {"reads": reads, "writes": writes, "syncs": syncs}}))
         }
-        Fault::DelayBacking { microseconds, .. } => {
+        Fault::DelayBacking {
+            volume,
+            microseconds,
+        } => {
             if microseconds > DELAY_US_MAX {
-                return Err(invalid(&format!(
+                return Err(invalid(format!(
                     "\"microseconds\" of fault is {microseconds}; it is {DELAY_US_MAX} at most"
                 )));
             }
-            faults()?.delay_requests(Duration::from_micros(microseconds));
+            let served = find(&volume)?;
+            faults_of(&served.behind)?.delay_requests(Duration::from_micros(microseconds));
             Ok(json!({"delayed": {"volume": served.name, "microseconds": microseconds}}))
         }
-        Fault::TryForbidden { .. } => Ok(attempts(super::sandbox::try_forbidden())),
-        Fault::TryFiles { .. } => Ok(attempts(super::confinement::try_files())),
+        Fault::TryForbidden { volume } => {
+            find(&volume).map(|_| attempts(super::sandbox::try_forbidden()))
+        }
+        Fault::TryFiles { volume } => {
+            find(&volume).map(|_| attempts(super::confinement::try_files()))
+        }
     }
+}
+
+fn faults_of(disk: &PoolDisk) -> Result<&FaultyStore, Refusal> {
+    let faults = disk.faults.as_deref();
+    faults.ok_or_else(|| invalid("this disk was attached without faults"))
 }

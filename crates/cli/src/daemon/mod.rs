@@ -8,6 +8,7 @@
 mod answers;
 mod confinement;
 mod detach;
+mod drills;
 mod every_thread;
 mod faults;
 pub mod mount;
@@ -175,6 +176,12 @@ fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
 fn open_pool(settings: &Settings, without_missing: bool) -> Result<Pool, Failure> {
     let options = runtime_options(settings)?.without_missing(without_missing);
     let pool = idle_pool::open(&settings.pool, options)?;
+    if let Some(witness) = pool.witness().filter(|witness| !witness.is_there) {
+        tracing::warn!(
+            witness = %witness.path.display(),
+            "the witness is not there: no member can be taken out, and one that dies ends all writes"
+        );
+    }
     if let Some(bytes_per_s) = settings.flush_rate {
         pool.set_flush_rate_limit(bytes_per_s);
     }
@@ -183,7 +190,9 @@ fn open_pool(settings: &Settings, without_missing: bool) -> Result<Pool, Failure
 
 fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
     let region = RegionOptions::default().trust_owner(settings.trust_owner);
-    let mut options = RuntimeOptions::default().region(region);
+    let mut options = RuntimeOptions::default()
+        .region(region)
+        .witness(settings.witness.clone());
     let per_mille = |percent: u8| u32::from(percent) * 10;
     if let Some(low) = settings.dirty_low {
         options = options.dirty_low_per_mille(per_mille(low));

@@ -3,6 +3,7 @@
 mod changes;
 mod config;
 mod daemon;
+mod drills;
 mod ending;
 mod idle;
 mod limits;
@@ -23,6 +24,7 @@ mod test_env;
 mod top;
 mod ublk;
 mod vhost;
+mod witness;
 
 /// The program that is tested; test_env is another program's too.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");

@@ -2,6 +2,7 @@
 
 mod access;
 mod dram;
+mod drill;
 mod page_sync;
 mod pair;
 

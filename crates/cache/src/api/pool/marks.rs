@@ -9,6 +9,7 @@ use crate::backing::{Backing, BackingIdentity, MarkPlace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
 use crate::media::Media;
+use crate::media::membership::Absences;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
@@ -64,7 +65,7 @@ impl Pool {
             pool_uuid,
             checksums,
             ..
-        } = superblock::assemble(regions, true)?;
+        } = superblock::assemble(regions, Absences::ALL)?;
         let media = Media::new(regions, mirror, geometry, checksums);
         let side = |found: Description| {
             let side = PoolSide {

@@ -26,6 +26,7 @@ use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::incarnation::Incarnation;
 use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
+use crate::media::membership::Absences;
 use crate::media::salt::Salt;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes;
@@ -35,7 +36,7 @@ pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
 pub use members::new_region;
 use members::{clear, member_region};
-pub use redundancy::{Member, MemberState, RebuildOptions};
+pub use redundancy::{Member, MemberState, RebuildOptions, Witness};
 pub use scrub::{ScrubOptions, ScrubProgress};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
@@ -87,7 +88,11 @@ impl Pool {
             .iter()
             .map(|path| member_region(path, options).inspect(|_| made.push(path)))
             .collect::<Result<Vec<Region>>>()
-            .and_then(|regions| Pool::create_on(regions, options));
+            .and_then(|regions| Pool::create_on(regions, options))
+            .and_then(|pool| match &options.runtime.witness {
+                Some(path) => pool.set_witness(Some(path)).map(|()| pool),
+                None => Ok(pool),
+            });
         if pool.is_err() {
             // Devices stay, of course.
             for path in made.into_iter().filter(|path| path.is_file()) {
@@ -155,6 +160,10 @@ impl Pool {
     /// As [`Pool::open_with`].
     pub fn open_on(regions: Vec<Region>, options: RuntimeOptions) -> Result<Pool> {
         options.check()?;
+        let absences = Absences {
+            without_missing: options.without_missing,
+            witness: options.witness.as_deref(),
+        };
         let Assembly {
             regions,
             mirror,
@@ -162,7 +171,7 @@ impl Pool {
             pool_uuid,
             strict,
             checksums,
-        } = superblock::assemble(regions, options.without_missing)?;
+        } = superblock::assemble(regions, absences)?;
         if let Some(mirror) = &mirror {
             mirror.store_roster(&regions, &geometry)?;
         }

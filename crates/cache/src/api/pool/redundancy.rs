@@ -36,6 +36,16 @@ pub enum MemberState {
     Out,
 }
 
+/// The witness of a mirror.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Witness {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether it is there. Without it a member's death ends all writes.
+    pub is_there: bool,
+}
+
 /// How a member is rebuilt. Each setter takes the options and returns them changed.
 ///
 /// ```
@@ -91,6 +101,27 @@ impl Pool {
     /// [`ErrorKind::Media`]: a fence failed, and the pool takes no more writes.
     pub fn fail_member(&self, number: u32) -> Result<()> {
         self.pipeline().engine().take_out(number)
+    }
+
+    /// The witness of a mirrored pool, if it has one.
+    pub fn witness(&self) -> Option<Witness> {
+        let found = self.pipeline().media().witness();
+        found.map(|(path, is_there)| Witness { path, is_there })
+    }
+
+    /// Gives a mirrored pool a witness, a new file at `path`, or with `None` takes away the one that it has, also if
+    /// that is not there. Both members are in. When this returns both say so, durably.
+    ///
+    /// A witness is a third vote: each change of which members count is durable there first. So after a power cut a
+    /// member opens without the other one if the witness has seen none go on alone. While it cannot be written no member is
+    /// taken out: a death then ends all writes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`]: no mirror of two members that are in, it has a witness already, or `path` is on the device
+    /// of a member. [`ErrorKind::Refused`]: the file is there already, or cannot be written.
+    /// [`ErrorKind::Media`]: a fence failed, and the pool takes no more writes.
+    pub fn set_witness(&self, path: Option<&Path>) -> Result<()> {
+        self.pipeline().engine().set_witness(path, self.pool_uuid)
     }
 
     /// Rebuilds member `number` of a mirrored pool, which is out, on the file or device `path`, while the pool is
