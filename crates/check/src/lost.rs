@@ -55,8 +55,7 @@ impl Loss {
             };
         };
         let is_hit = bytes.iter().any(|(member, bytes)| {
-            let of_others = lost.iter().filter(|_| shape.mirrored).flatten();
-            let mut pages = lost[*member].iter().chain(of_others);
+            let mut pages = lost[*member].iter();
             pages.any(|page| *page < bytes.end && bytes.start < *page + PAGE_BYTES as u64)
         });
         match (is_hit, is_dirty) {

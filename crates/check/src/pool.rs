@@ -208,8 +208,8 @@ impl OpenPool {
         Ok(found.iter().any(|count| *count > 0))
     }
 
-    /// What lies where on its members.
-    pub fn medium_map(&self, shape: &Shape) -> MediumMap {
+    /// What lies where on a member.
+    pub fn medium_map(&self, shape: &Shape, member: usize) -> MediumMap {
         let volumes = (0..shape.volumes).map(|volume| self.volume(volume));
         let blocks = volumes.flat_map(|volume| {
             let located = (0..volume.blocks()).map(move |block| locate_block(&volume, block));
@@ -219,6 +219,7 @@ impl OpenPool {
             areas: medium_areas(&self.pool),
             live: blocks
                 .flat_map(|block| block.bytes)
+                .filter(|(on, _)| *on == member)
                 .map(|(_, bytes)| bytes)
                 .collect(),
         }

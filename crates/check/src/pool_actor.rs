@@ -141,7 +141,8 @@ impl Actor for PoolActor<'_> {
                 Ok(())
             }
             Step::Harm(harm) => {
-                self.world.harm(*harm, &pool.medium_map(self.shape));
+                let map = pool.medium_map(self.shape, harm.member);
+                self.world.harm(*harm, &map);
                 Ok(())
             }
             Step::Scrub => self.scrub(),

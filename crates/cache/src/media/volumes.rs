@@ -48,7 +48,7 @@ pub(crate) struct Description {
     pub(crate) standing: Standing,
 }
 
-/// Reads the current description of a place; `None` where there never was a volume. Where two members have it the
+/// Reads the current description of a place; `None` where there never was a volume. Where several members have it the
 /// newer one counts: a crash may have kept it from the other.
 pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
     let copies = media.metadata();
