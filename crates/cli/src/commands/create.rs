@@ -54,10 +54,10 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A mirror has two members, and needs the checksums of blocks.
+/// A mirror has several members, and needs the checksums of blocks.
 fn redundancy_of(options: &CreateOptions) -> RedundancyMode {
-    let has_two = options.members.len() == 1 && !options.no_checksums;
-    options.redundancy.unwrap_or(match has_two {
+    let can_mirror = !options.members.is_empty() && !options.no_checksums;
+    options.redundancy.unwrap_or(match can_mirror {
         true => RedundancyMode::Mirror,
         false => RedundancyMode::None,
     })
@@ -66,6 +66,10 @@ fn redundancy_of(options: &CreateOptions) -> RedundancyMode {
 /// What the death of a member does to a pool of several.
 fn on_a_death(redundancy: RedundancyMode, members: usize) -> Option<String> {
     match redundancy {
+        RedundancyMode::Mirror if members > 2 => Some(format!(
+            "it is a mirror: when one of the {members} members dies, it goes on with the others, and nothing acknowledged is \
+             lost; it also opens without one, after a power loss say, but never without two"
+        )),
         RedundancyMode::Mirror => Some(String::from(
             "it is a mirror: when one of the two members dies, it goes on with the other one, and nothing acknowledged is \
              lost; if a member is gone when it is opened, after a power loss say, that takes --without-missing",
