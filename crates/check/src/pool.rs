@@ -76,7 +76,8 @@ pub fn open(
 ) -> Result<OpenPool, Refusal> {
     repeat_choices(shape, incarnation);
     let is_missing = begins == Begins::OpenedWithout || regions.len() < shape.members;
-    let is_missing = shape.mirrored && is_missing;
+    // All but one of three and more need no word.
+    let is_missing = shape.mirrored && shape.members == 2 && is_missing;
     let options = options(shape).without_missing(is_missing);
     let (what, pool) = match begins {
         Begins::Opened | Begins::OpenedWithout => (

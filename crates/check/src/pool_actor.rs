@@ -287,10 +287,11 @@ impl PoolActor<'_> {
         scrubbed.map(drop)
     }
 
-    /// Takes a member out, if both are there and in.
+    /// Takes a member out, if all are there and in.
     fn fail_member(&self, member: u32) -> Result<(), forebay::Error> {
         let standings = self.world.standings();
-        if standings.len() < 2 || standings.iter().any(|one| *one != Standing::In) {
+        let are_all_there = self.shape.mirrored && standings.len() == self.shape.members;
+        if !are_all_there || standings.iter().any(|one| *one != Standing::In) {
             return Ok(());
         }
         self.world.note_standing(member as usize, Standing::Out);
@@ -302,7 +303,7 @@ impl PoolActor<'_> {
         let member = number as usize;
         let members = self.pool.pool.members();
         let is_out = members[member].state == MemberState::Out;
-        if self.world.standings().len() < 2 || !is_out {
+        if self.world.standings().len() < self.shape.members || !is_out {
             return Ok(());
         }
         let region = self.world.region_to_rebuild(member, is_blank);

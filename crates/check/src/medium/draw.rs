@@ -25,22 +25,21 @@ pub fn shape(rng: &mut fastrand::Rng, (kind, area): Combination) -> Shape {
     if area == Some(MediumArea::CommitWords) {
         shape.strict = true;
     }
+    let members = rng.usize(2..=3);
     Shape {
-        mirrored: true,
-        members: 2,
-        checksums: true,
         verifies: true,
         grows: false,
         starts_attached: true,
         ..shape
     }
+    .mirrored_on(members)
 }
 
 /// What goes wrong.
-pub fn harm(rng: &mut fastrand::Rng, what: Combination) -> Harm {
+pub fn harm(rng: &mut fastrand::Rng, shape: &Shape, what: Combination) -> Harm {
     Harm {
         what,
-        member: rng.usize(..2),
+        member: rng.usize(..shape.members),
         seed: rng.u64(..),
     }
 }
