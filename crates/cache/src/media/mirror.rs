@@ -344,10 +344,15 @@ impl Mirror {
         left().try_for_each(|(_, region)| region.fence())?;
         // Before anything is acknowledged that the member lacks: on all that are left, so that of any of them which are
         // more than half of those that were in, one says it.
-        for (_, region) in left() {
-            if mutated(Mutant::RosterAfterAcknowledgement) {
-                break;
-            }
+        let told = match (
+            mutated(Mutant::RosterAfterAcknowledgement),
+            mutated(Mutant::RosterOnOneMember),
+        ) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => usize::MAX,
+        };
+        for (_, region) in left().take(told) {
             next.settle(region, geometry, self.pool_uuid)?;
         }
         *roster = next;
