@@ -80,6 +80,7 @@ forebay_pmem::define_mutants! {
         StaleMemberTrusted,
         CopyNotStreamed,
         RosterAfterAcknowledgement,
+        RosterOnOneMember,
         SharedWithUnprotected,
         RecordOnOneMember,
         TestedHalfNotRestored,

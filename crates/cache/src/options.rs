@@ -29,7 +29,7 @@ pub enum Redundancy {
     /// Each byte is on one member: if one of them dies, so does the pool.
     #[default]
     None,
-    /// All metadata, and every block that its backing lacks, are on both of two members: either of them is enough. A
+    /// Every block that its backing lacks is on two members, and all metadata on each: all members but one are enough. A
     /// commit still waits for one fence. Blocks that the backing has are on one.
     Mirror,
     /// Each byte is on one member, and nothing that a member returns wrong is believed: also a line of the pool's table
@@ -361,7 +361,7 @@ impl PoolOptions {
         self.format.test = test;
         self
     }
-    /// How many members hold what must not be lost; one by default. A mirror has two members.
+    /// How many members hold what must not be lost; one by default. A mirror has two to eight members.
     #[must_use]
     pub fn redundancy(mut self, redundancy: Redundancy) -> PoolOptions {
         self.format.redundancy = redundancy;

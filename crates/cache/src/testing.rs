@@ -4,6 +4,8 @@
 use std::ops::Range;
 
 pub use crate::media::areas::MediumArea;
+use crate::media::geometry::Geometry;
+
 pub use crate::repeatable::{MarkWatcher, set_duplicate_bits, set_mark_watcher, set_random_seed};
 
 /// The number that decides where this thread starts to look for a lane or a slot. To a pool it is a new
@@ -27,7 +29,7 @@ pub fn background_turn(pool: &crate::Pool, thread: u8) -> crate::Result<()> {
 pub struct BlockLocation {
     /// Its backing does not have it yet.
     pub is_dirty: bool,
-    /// The number of a member, and bytes of it that hold the block or part of it.
+    /// The number of a member, and bytes of it that hold the block or part of it, for each place of a mirror that may.
     pub bytes: Vec<(usize, Range<u64>)>,
 }
 
@@ -41,14 +43,26 @@ pub fn locate_block(volume: &crate::Volume, block: u64) -> Option<BlockLocation>
     let packing = entry.slot().filter(|_| entry.is_packed());
     let base = packing.and_then(|slot| media.packing(slot)?.base);
     let slots = entry.slot().into_iter().chain(base);
-    let bytes = slots.map(|slot| {
-        let (member, start) = media.geometry.slot_place(slot);
-        (member, start..start + media.block_bytes() as u64)
+    let bytes = slots.flat_map(|slot| {
+        let places = places_of(&media.geometry, slot).into_iter();
+        places.map(|(member, start)| (member, start..start + media.block_bytes() as u64))
     });
     Some(BlockLocation {
         is_dirty: !entry.is_clean(),
         bytes: bytes.collect(),
     })
+}
+
+/// The members and offsets that a slot's block may be at.
+fn places_of(geometry: &Geometry, slot: u32) -> Vec<(usize, u64)> {
+    if !geometry.is_mirrored {
+        return vec![geometry.slot_place(slot)];
+    }
+    let pair = geometry.slot_pair(slot);
+    vec![
+        (pair.first as usize, pair.first_offset),
+        (pair.second as usize, pair.second_offset),
+    ]
 }
 
 /// Whether part of the table was found to be lost, so that what it does not have may have been in it.
@@ -60,7 +74,7 @@ pub fn is_table_lost(volume: &crate::Volume) -> bool {
 pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
     let mut byte = [0];
     let media = pool.pipeline().media();
-    if let Some(member) = media.members().nth(member) {
+    if let Some(member) = media.member_at(member as u32) {
         member.read(offset, &mut byte);
     }
     byte[0]

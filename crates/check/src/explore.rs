@@ -107,11 +107,11 @@ impl Past {
     /// The same, with a member gone.
     fn of_variant(self, variant: &Gone) -> Past {
         Past {
-            // One that is being rebuilt may be refused.
-            is_made: self.is_made && !variant.is_new,
+            // Then no refusal is wrong.
+            is_made: self.is_made && !variant.may_be_refused,
             traits: Traits {
-                is_dead: variant.gone.is_none(),
-                is_stale: variant.gone.is_some(),
+                is_dead: variant.is_dead,
+                is_stale: !variant.is_dead,
                 ..self.traits
             },
             ..self

@@ -1,5 +1,5 @@
-//! What a mirror must refuse: a member alone, while nothing says that the other one is gone, and two members of which
-//! each was served without the other.
+//! What a mirror must refuse: one of two members alone, while nothing says that the other one is gone, and of three and
+//! more those of which two are missing, whatever is said; and members that were served without each other.
 
 use crate::image::{Image, regions};
 use crate::pool;
@@ -40,26 +40,57 @@ pub fn must_refuse(what: &str, result: Result<Image>) -> std::result::Result<(),
     }
 }
 
-/// Verifies that of an image of two members that are both in, each alone is refused, and both after each was served
-/// alone.
-pub fn verify_refusals(shape: &Shape, image: &Image) -> std::result::Result<(), String> {
-    let [first, second] = &image.media[..] else {
-        return Ok(());
-    };
-    let alone = [first, second].map(|media| Image {
-        media: vec![media.clone()],
+/// `image` without these members.
+fn without(image: &Image, gone: &[usize]) -> Image {
+    let media = image.media.iter().enumerate();
+    let left = media.filter(|(member, _)| !gone.contains(member));
+    Image {
+        media: left.map(|(_, bytes)| bytes.clone()).collect(),
         ..image.clone()
-    });
-    let mut served = Vec::new();
-    for (number, one) in (0..).zip(&alone) {
-        must_refuse("a member alone", opened(shape, one, number, false))?;
-        let after = opened(shape, one, number + 2, true);
-        let after = after.map_err(|error| format!("member {number} alone: {error}"))?;
-        served.extend(after.media);
     }
-    let both = Image {
-        media: served,
-        ..image.clone()
+}
+
+/// Verifies that of an image of members that are all in, too few are refused, and all of them after some were served
+/// without each other.
+pub fn verify_refusals(shape: &Shape, image: &Image) -> std::result::Result<(), String> {
+    let members = image.media.len();
+    if members < 2 || members != shape.members {
+        return Ok(());
+    }
+    let is_told = members == 2;
+    let mut number = 0;
+    let mut next = || {
+        number += 1;
+        number
     };
-    must_refuse("a pool of two histories", opened(shape, &both, 4, false))
+    for one in 0..members {
+        match is_told {
+            true => {
+                let alone = without(image, &[one]);
+                let opened = opened(shape, &alone, next(), false);
+                must_refuse("a member alone", opened)?;
+            }
+            false => {
+                for another in 0..one {
+                    let few = without(image, &[one, another]);
+                    for says_so in [false, true] {
+                        let opened = opened(shape, &few, next(), says_so);
+                        must_refuse("a pool without two members", opened)?;
+                    }
+                }
+            }
+        }
+    }
+    let mut both = image.clone();
+    for gone in [0, 1] {
+        let served = opened(shape, &without(image, &[gone]), next(), is_told);
+        let served = served.map_err(|error| format!("all but member {gone}: {error}"))?;
+        // The first of them that the other history is without.
+        both.media[1 - gone].clone_from(&served.media[0]);
+        for (own, after) in both.media[2..].iter_mut().zip(&served.media[1..]) {
+            own.clone_from(after);
+        }
+    }
+    let opened = opened(shape, &both, next(), false);
+    must_refuse("a pool of two histories", opened)
 }

@@ -39,10 +39,12 @@ pub struct Gone {
     pub image: Image,
     /// What happened, in words.
     pub what: String,
-    /// The member that is there and out.
-    pub gone: Option<usize>,
-    /// The member that is left is being rebuilt.
-    pub is_new: bool,
+    /// The member that failed.
+    pub member: usize,
+    /// It is not there; else an old copy of it is.
+    pub is_dead: bool,
+    /// The others may not be enough: one of them is being rebuilt, or of several one is out.
+    pub may_be_refused: bool,
 }
 
 /// A moment at which the power may fail.
@@ -78,8 +80,8 @@ pub struct CrashCase {
 }
 
 impl Image {
-    /// Of a mirror, what else may be found: each member alone, the other one dead, and with the other one as it was
-    /// in `old`. Not one that is out: it may lack what was acknowledged.
+    /// Of a mirror, what else may be found: all members but each one, that one dead, and with that one as it was
+    /// in `old`. Not one alone that is out: it may lack what was acknowledged, and need not know.
     pub fn with_a_member_gone(
         &self,
         shape: &Shape,
@@ -87,31 +89,36 @@ impl Image {
         (standings, rebuilt): (&[Standing], &[usize]),
     ) -> Vec<Gone> {
         let mut variants = Vec::new();
-        if !shape.mirrored || self.has_lost_pages() || self.media.len() != 2 {
+        let members = self.media.len();
+        if !shape.mirrored || self.has_lost_pages() || members != shape.members {
             return variants;
         }
-        for (left, gone) in [(0, 1), (1, 0)] {
-            let standing = standings[left];
-            if standing == Standing::Out {
+        for gone in 0..members {
+            let mut left = (0..members).filter(|member| *member != gone);
+            let are_all_in = left.clone().all(|member| standings[member] == Standing::In);
+            // Several know of one that is out; one alone need not know that of itself.
+            if members == 2 && left.any(|member| standings[member] == Standing::Out) {
                 continue;
             }
             let mut image = self.clone();
-            image.media = vec![self.media[left].clone()];
+            image.media.remove(gone);
             variants.push(Gone {
                 image,
                 what: format!("member {gone} is dead"),
-                gone: None,
-                is_new: standing == Standing::New,
+                member: gone,
+                is_dead: true,
+                may_be_refused: !are_all_in,
             });
-            if let (Some(before), Standing::In) = (old.media.get(gone), standing) {
+            if let (Some(before), true) = (old.media.get(gone), are_all_in) {
                 let mut image = self.clone();
                 image.media[gone].clone_from(before);
                 image.is_replaced = rebuilt.contains(&gone);
                 variants.push(Gone {
                     image,
                     what: format!("member {gone} is an old copy"),
-                    gone: Some(gone),
-                    is_new: false,
+                    member: gone,
+                    is_dead: false,
+                    may_be_refused: false,
                 });
             }
         }

@@ -33,6 +33,7 @@ mod pool;
 mod pool_actor;
 mod process;
 mod rebuilt;
+mod refusal;
 mod scenario;
 mod scheduler;
 mod search;

@@ -18,6 +18,7 @@ use forebay::unstable::{BlockLocation, locate_block};
 use forebay::{Backing, Error, ErrorKind, Volume};
 use forebay_pmem::{PAGE_BYTES, PmemErrorKind};
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Scenarios of a round; seeds that follow each other make one.
 pub const ROUND_SCENARIOS: u64 = 12;
@@ -42,23 +43,26 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// What is lost of a block, where these pages of each member are. A mirror has lost nothing as long as one member
-    /// has all its pages, and may be left with either half.
+    /// What is lost of a block, where these pages of each member are. A mirror may be left without a member that has lost
+    /// one, and has then lost what was hit on the other one of the block's two.
     pub fn of(shape: &Shape, volume: &Volume, block: u64, lost: &[Vec<u64>]) -> Loss {
-        if shape.mirrored && lost.iter().any(Vec::is_empty) {
-            return Loss::Nothing;
-        }
         let Some(BlockLocation { is_dirty, bytes }) = locate_block(volume, block) else {
             return match forebay::unstable::is_table_lost(volume) {
                 true => Loss::Entry,
                 false => Loss::Nothing,
             };
         };
-        let is_hit = bytes.iter().any(|(member, bytes)| {
-            let of_others = lost.iter().filter(|_| shape.mirrored).flatten();
-            let mut pages = lost[*member].iter().chain(of_others);
+        let is_hit = |(member, bytes): &(usize, Range<u64>)| {
+            let mut pages = lost[*member].iter();
             pages.any(|page| *page < bytes.end && bytes.start < *page + PAGE_BYTES as u64)
-        });
+        };
+        let has_lost = |(member, _): &(usize, Range<u64>)| !lost[*member].is_empty();
+        let is_hit = match shape.mirrored {
+            true => bytes
+                .chunks(2)
+                .any(|halves| halves.iter().any(is_hit) && halves.iter().all(has_lost)),
+            false => bytes.iter().any(is_hit),
+        };
         match (is_hit, is_dirty) {
             (false, _) => Loss::Nothing,
             (true, false) => Loss::Copy,

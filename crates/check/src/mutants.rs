@@ -44,6 +44,7 @@ impl Fault {
                 | mutants::Mutant::StaleMemberTrusted
                 | mutants::Mutant::CopyNotStreamed
                 | mutants::Mutant::RosterAfterAcknowledgement
+                | mutants::Mutant::RosterOnOneMember
                 | mutants::Mutant::SharedWithUnprotected
                 | mutants::Mutant::RecordOnOneMember
                 | mutants::Mutant::TestedHalfNotRestored

@@ -102,8 +102,12 @@ impl Scenario {
             (shape.sealed, shape.checksums) = (true, true);
         }
         if subject == Subject::PoolMirrored {
-            // Without checksums no half could be told from the other.
-            (shape.mirrored, shape.members, shape.checksums) = (true, 2, true);
+            let members = match shape.mirrored {
+                // The script names them.
+                true => shape.members,
+                false => rebuilt::member_count(&mut rng.clone()),
+            };
+            shape = shape.mirrored_on(members);
         }
         (shape, script, policy, rng)
     }
@@ -130,7 +134,11 @@ impl Scenario {
             }
             Scenario::Lost(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);
-                let shape = lost::shape(&mut rng);
+                let mut shape = lost::shape(&mut rng);
+                if subject == Subject::PoolMirrored {
+                    let members = rebuilt::member_count(&mut rng);
+                    shape = shape.mirrored_on(members);
+                }
                 let script = lost::script(&mut rng, &shape);
                 let policy = lost::policy(&mut rng, script.len());
                 (shape, script, policy, rng)

@@ -3,8 +3,8 @@
 use crate::cache::Begins;
 use crate::harm::MediumMap;
 use crate::image::{Image, regions};
+use crate::refusal::Refusal;
 use crate::scenario::Shape;
-use crate::world::Refusal;
 use forebay::unstable::{locate_block, medium_areas};
 use forebay::{
     Backing, Pool, PoolOptions, Redundancy, ReplacementPolicy, ScrubOptions, VerifyPolicy, Volume,
@@ -76,7 +76,8 @@ pub fn open(
 ) -> Result<OpenPool, Refusal> {
     repeat_choices(shape, incarnation);
     let is_missing = begins == Begins::OpenedWithout || regions.len() < shape.members;
-    let is_missing = shape.mirrored && is_missing;
+    // All but one of three and more need no word.
+    let is_missing = shape.mirrored && shape.members == 2 && is_missing;
     let options = options(shape).without_missing(is_missing);
     let (what, pool) = match begins {
         Begins::Opened | Begins::OpenedWithout => (
@@ -218,8 +219,8 @@ impl OpenPool {
         Ok(found.iter().any(|count| *count > 0))
     }
 
-    /// What lies where on its members.
-    pub fn medium_map(&self, shape: &Shape) -> MediumMap {
+    /// What lies where on a member.
+    pub fn medium_map(&self, shape: &Shape, member: usize) -> MediumMap {
         let volumes = (0..shape.volumes).map(|volume| self.volume(volume));
         let blocks = volumes.flat_map(|volume| {
             let located = (0..volume.blocks()).map(move |block| locate_block(&volume, block));
@@ -230,6 +231,7 @@ impl OpenPool {
             areas: medium_areas(&self.pool),
             live: blocks
                 .flat_map(|block| block.bytes)
+                .filter(|(on, _)| *on == member)
                 .map(|(_, bytes)| bytes)
                 .collect(),
         }

@@ -155,7 +155,7 @@ impl Actor for PoolActor<'_> {
                 Ok(())
             }
             Step::Harm(harm) => {
-                let mut map = pool.medium_map(self.shape);
+                let mut map = pool.medium_map(self.shape, harm.member);
                 if self.shape.sealed {
                     // What tells that the last record was committed has no copy.
                     map.spare(MediumArea::CommitWords);
@@ -309,10 +309,11 @@ impl PoolActor<'_> {
         scrubbed.map(drop)
     }
 
-    /// Takes a member out, if both are there and in.
+    /// Takes a member out, if all are there and in.
     fn fail_member(&self, member: u32) -> Result<(), forebay::Error> {
         let standings = self.world.standings();
-        if standings.len() < 2 || standings.iter().any(|one| *one != Standing::In) {
+        let are_all_there = self.shape.mirrored && standings.len() == self.shape.members;
+        if !are_all_there || standings.iter().any(|one| *one != Standing::In) {
             return Ok(());
         }
         self.world.note_standing(member as usize, Standing::Out);
@@ -324,7 +325,7 @@ impl PoolActor<'_> {
         let member = number as usize;
         let members = self.pool.pool.members();
         let is_out = members[member].state == MemberState::Out;
-        if self.world.standings().len() < 2 || !is_out {
+        if self.world.standings().len() < self.shape.members || !is_out {
             return Ok(());
         }
         let region = self.world.region_to_rebuild(member, is_blank);

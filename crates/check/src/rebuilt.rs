@@ -1,7 +1,7 @@
 //! Members of mirrored pools that are taken out and rebuilt while actors go on: on something blank, or where they were.
 //!
-//! What is promised: at each moment the member that counts has everything, and from the return of a rebuilding on
-//! either member has. One that is being rebuilt alone is refused.
+//! What is promised: at each moment the members that count have everything, and from the return of a rebuilding on
+//! all but any one have. With one that is being rebuilt they may be refused.
 
 use crate::cache::Begins;
 use crate::load;
@@ -20,15 +20,22 @@ pub const FENCE_CHANCES: u32 = 64;
 /// Incarnations after the first, at most.
 pub const INCARNATIONS_MAX: usize = 2;
 
+/// How many members a mirror has.
+pub fn member_count(rng: &mut fastrand::Rng) -> usize {
+    [2, 2, 2, 2, 3, 3, 3, 4][rng.usize(..8)]
+}
+
 /// A pool that is rebuilt within few steps, mostly. It verifies: threads may still read what is rebuilt over, which a
 /// process that maps the member itself gives back first.
 pub fn shape(rng: &mut fastrand::Rng) -> Shape {
+    let members = member_count(rng);
     if rng.u8(..4) == 0 {
-        return Shape {
+        let shape = Shape {
             grows: false,
             verifies: true,
             ..Shape::random(rng)
         };
+        return shape.mirrored_on(members);
     }
     let volume_blocks = rng.usize(3..=6);
     Shape {
@@ -44,6 +51,7 @@ pub fn shape(rng: &mut fastrand::Rng) -> Shape {
         verifies: true,
         ..Shape::smallest(false)
     }
+    .mirrored_on(members)
 }
 
 /// One takes a member out and rebuilds it, others work.
@@ -81,10 +89,11 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     }
 }
 
-/// Writes something, takes a member out, and has it rebuilt; perhaps the other one then.
+/// Writes something, takes a member out, and has it rebuilt; perhaps another one then.
 fn members(rng: &mut fastrand::Rng, shape: &Shape) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..rng.usize(..4)).map(|_| work(rng, shape)).collect();
-    let mut member = rng.u32(..2);
+    let count = shape.members as u32;
+    let mut member = rng.u32(..count);
     for _ in 0..rng.usize(1..=2) {
         if rng.u8(..8) > 0 {
             steps.push(Step::FailMember(member));
@@ -93,7 +102,9 @@ fn members(rng: &mut fastrand::Rng, shape: &Shape) -> Vec<Step> {
         let is_blank = rng.u8(..3) > 0;
         steps.push(Step::ReplaceMember { member, is_blank });
         steps.extend((0..rng.usize(..3)).map(|_| work(rng, shape)));
-        member ^= u32::from(rng.u8(..4) > 0);
+        if rng.u8(..4) > 0 {
+            member = (member + rng.u32(1..count)) % count;
+        }
     }
     steps
 }

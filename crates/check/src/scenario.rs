@@ -54,7 +54,7 @@ pub struct Shape {
     pub grows: bool,
     /// The pool keeps its entry table in DRAM while it is open.
     pub entries_in_dram: bool,
-    /// Both members hold the same.
+    /// The members hold the same: each block two of them.
     pub mirrored: bool,
     /// Lines of the table have seals, and one copy.
     pub sealed: bool,
@@ -166,6 +166,17 @@ impl Shape {
         }
     }
 
+    /// The same on members that hold the same.
+    pub fn mirrored_on(self, members: usize) -> Shape {
+        Shape {
+            mirrored: true,
+            members,
+            // Without them no half could be told from the other.
+            checksums: true,
+            ..self
+        }
+    }
+
     /// How crashes leave the pool.
     pub fn model(&self) -> ShadowModel {
         if self.pages {
@@ -197,8 +208,7 @@ impl Shape {
     fn bytes_for(&self, slots: usize) -> u64 {
         let unit = self.unit_bytes() as u64;
         let round = |bytes: u64| bytes.next_multiple_of(unit);
-        let spread_over = if self.mirrored { 1 } else { self.members };
-        let slots = slots.next_multiple_of(spread_over) as u64;
+        let slots = slots.next_multiple_of(self.members) as u64;
         let entries = (slots + slots / 8 + 4).next_multiple_of(4);
         let head_units = if self.mirrored { 7 } else { 5 };
         let has_seals = self.mirrored || self.sealed;
@@ -209,7 +219,8 @@ impl Shape {
             + round(seals)
             + round(u64::from(self.lanes) * self.lane_bytes);
         let block = self.block_bytes as u64;
-        (fixed.next_multiple_of(block) + slots / spread_over as u64 * block)
+        let copies = if self.mirrored { 2 } else { 1 };
+        (fixed.next_multiple_of(block) + copies * slots / self.members as u64 * block)
             .next_multiple_of(unit.max(block))
     }
 

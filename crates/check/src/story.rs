@@ -92,13 +92,14 @@ impl Story {
             return standings;
         }
         let mut variants = image.with_a_member_gone(&self.shape, old, (&standings, &case.rebuilt));
-        variants.retain(|variant| !variant.is_new && !variant.image.is_replaced);
+        variants.retain(|variant| !variant.may_be_refused && !variant.image.is_replaced);
         if variants.is_empty() {
             return standings;
         }
         let chosen = variants.swap_remove(self.rng.usize(..variants.len()));
-        if let Some(gone) = chosen.gone {
-            standings[gone] = Standing::Out;
+        match chosen.is_dead {
+            true => drop(standings.remove(chosen.member)),
+            false => standings[chosen.member] = Standing::Out,
         }
         *image = chosen.image;
         standings

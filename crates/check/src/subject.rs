@@ -10,9 +10,9 @@ use crate::files;
 use crate::image::Image;
 use crate::load;
 use crate::pool;
+use crate::refusal::Refusal;
 use crate::scenario::{Script, Shape};
 use crate::systematic;
-use crate::world::Refusal;
 use forebay::{Backing, Error};
 use forebay_lab::engines::EngineName;
 use forebay_pmem::Region;
@@ -23,7 +23,7 @@ use std::str::FromStr;
 const IN_DRAM: &str = "forebay-in-dram";
 /// And pools whose table has seals, of one copy.
 const CHECKSUM: &str = "forebay-checksum";
-/// And pools on two members that hold the same.
+/// And pools on members that hold the same.
 const MIRRORED: &str = "forebay-mirror";
 
 /// What is crashed.
@@ -35,8 +35,8 @@ pub enum Subject {
     PoolInDram,
     /// The same, each with a table of one copy that has seals.
     PoolChecksum,
-    /// The same on two members that hold the same: each image is recovered with both, with each one dead, and with an
-    /// old copy in its place.
+    /// The same on two to four members that hold the same: each image is recovered with all, with each one dead, and with
+    /// an old copy in its place.
     PoolMirrored,
     /// An engine behind the trait that all of them have.
     Engine {

@@ -5,9 +5,10 @@ use crate::digest::{Digest, Tracing};
 use crate::harm::{Harm, Harming, MediumMap};
 use crate::image::{self, CrashCase, Image, Standing};
 use crate::oracle::{Event, Operation, Outcome};
+use crate::refusal::{Cause, Refusal};
 use crate::scenario::Shape;
 use crate::scheduler::{self, Point};
-use forebay::{Backing, BackingStore, Error, ErrorKind, Result};
+use forebay::{Backing, BackingStore, ErrorKind, Result};
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowEvent, ShadowEventKind, WORD_BYTES};
 use forebay_pmem::{PAGE_BYTES, Region};
 use forebay_volatile::{DiskEvent, VolatileDisk};
@@ -46,51 +47,6 @@ struct Recorder {
     is_news: bool,
     trace: Option<Vec<String>>,
     digest: Option<Digest>,
-}
-
-/// Why a cache did not open.
-pub struct Refusal {
-    /// In words.
-    pub text: String,
-    /// What kind of thing it was.
-    pub cause: Cause,
-}
-
-/// What failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A fence.
-    Fence,
-    /// A backing.
-    Backing,
-    /// Something is damaged.
-    Damage,
-    /// None of these.
-    Other,
-}
-
-impl Refusal {
-    /// A refusal of `what` because of `error`.
-    pub fn new(what: &str, error: &Error) -> Refusal {
-        Refusal {
-            text: format!("{what}: {error}"),
-            cause: match error.kind() {
-                ErrorKind::Media(_) | ErrorKind::Poisoned { .. } => Cause::Fence,
-                ErrorKind::Backing { .. } => Cause::Backing,
-                ErrorKind::Damaged { .. } => Cause::Damage,
-                _ => Cause::Other,
-            },
-        }
-    }
-}
-
-impl From<String> for Refusal {
-    fn from(text: String) -> Refusal {
-        Refusal {
-            text,
-            cause: Cause::Other,
-        }
-    }
 }
 
 /// See the [module](self).
@@ -342,9 +298,9 @@ impl World {
 
     /// Whether anything has happened by which a member may have something wrong.
     pub fn may_be_damaged(&self) -> bool {
-        let have_changed = !self.rebuilt.lock().is_empty()
-            || self.standings().iter().any(|one| *one != Standing::In);
-        self.harming.is_on() || self.has_failed_fences() || self.has_lost_pages() || have_changed
+        let is_in = |standing: &Standing| *standing == Standing::In;
+        let has_changed = !self.rebuilt.lock().is_empty() || !self.standings().iter().all(is_in);
+        has_changed || self.harming.is_on() || self.has_failed_fences() || self.has_lost_pages()
     }
 
     /// From here on nothing fails any more, but for pages that are lost.

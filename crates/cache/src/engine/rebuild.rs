@@ -3,15 +3,15 @@
 //! From the moment at which it joins everything is stored to it, too; but a change that began before may not have
 //! been. So each step rests on the one before it:
 //!
-//! 1. **It joins** (`Media::join`): both rosters call it `rebuilding`, durably.
+//! 1. **It joins** (`Media::join`): all rosters call it `rebuilding`, durably.
 //! 2. **The barrier**: every stripe's lock is taken once, and the checkpoint's. Each change that began before has
-//!    ended; each that begins now goes to both members. What was staged before it has its locks is completed when it
+//!    ended; each that begins now goes to it, too. What was staged before it has its locks is completed when it
 //!    has them (`Engine::complete`).
 //! 3. **The lines** that stand alone are copied: incarnation, checkpoint, volumes.
 //! 4. **The blocks**, each under its key's lock: a dirty one is copied to the half that is lacking, with what it rests
 //!    on; a clean one to its first half, or it goes. A block that changes meanwhile is where it must be by itself.
 //! 5. **A checkpoint** of the whole table. What the member has no record of is in its table now, durably.
-//! 6. **It is called in** (`Media::call_in`), by a roster that is durable on both.
+//! 6. **It is called in** (`Media::call_in`), by a roster that is durable on all.
 //!
 //! Until step 6 no opening needs it or believes it, so a crash anywhere, or the member's death, leaves the pool as it
 //! was without it.

@@ -1,4 +1,4 @@
-//! Scrub: all that the pool holds is looked at, both halves of each block and both copies of the metadata, and repaired
+//! Scrub: all that the pool holds is looked at, both halves of each block and all copies of the metadata, and repaired
 //! where that is possible.
 //!
 //! Blocks are looked at without a lock, as readers do, and a second time under their key's lock if a half is wrong

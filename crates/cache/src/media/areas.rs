@@ -78,7 +78,7 @@ impl Geometry {
             false => 0,
         };
         let lanes = u64::from(self.lanes) * self.lane_bytes;
-        let slots = u64::from(self.slots()) * u64::from(self.block_bytes);
+        let slots = u64::from(self.slots_per_member) * u64::from(self.block_bytes);
         areas.extend([
             (MediumArea::CommitWords, bytes(self.commit_words, words)),
             (MediumArea::VolumeLines, bytes(self.volume_table, volumes)),
@@ -92,22 +92,13 @@ impl Geometry {
 }
 
 impl Media {
-    /// The member of this number, if it has been there since the pool was opened.
-    pub(crate) fn member_region(&self, number: u32) -> Option<&Region> {
-        match &self.mirror {
-            None => self.members().nth(number as usize),
-            Some(mirror) => mirror.at(self.opened(), number),
-        }
-    }
-
     /// The half of a slot's block that a member has, and where it is.
     pub(crate) fn half_on(&self, slot: u32, number: u32) -> Option<(&Region, u64)> {
-        let member = self.member_region(number)?;
-        let (halves, offset) = self.slot_halves(slot);
+        let member = self.member_at(number)?;
         let mut found = None;
-        halves.each(|region| {
-            if std::ptr::eq(region, member) {
-                found = Some((region, offset));
+        self.slot_halves(slot).each(|half| {
+            if std::ptr::eq(half.region, member) {
+                found = Some((half.region, half.offset));
             }
         });
         found

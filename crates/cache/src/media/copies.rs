@@ -1,7 +1,7 @@
-//! The two copies of a mirror's metadata: comparing a line, and making the wrong one like the right one.
+//! The copies of a mirror's metadata, one on each member: comparing a line, and making a wrong one like the right one.
 //!
 //! Nobody else writes the line meanwhile: the caller holds whatever lock its writers take. Only a copy that is wrong is
-//! written, so that at each moment the other one is whole.
+//! written, so that at each moment another one is whole.
 
 use forebay_pmem::Region;
 
@@ -10,6 +10,7 @@ use crate::media::Media;
 use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::media::mend;
 use crate::media::roster::Roster;
+use crate::media::view::Members;
 
 /// Times that a copy is written before it counts as one that cannot be repaired.
 const ATTEMPTS_MAX: usize = 2;
@@ -37,11 +38,18 @@ pub(crate) enum LineState {
 }
 
 fn read(region: &Region, offset: u64, len: usize, evict: bool) -> Vec<u8> {
-    if evict {
-        region.evict(offset, len);
+    read_each(&[region], offset, len, evict)
+}
+
+/// What each of some members has in a line, one after the other.
+fn read_each(members: &[&Region], offset: u64, len: usize, evict: bool) -> Vec<u8> {
+    let mut bytes = vec![0; len * members.len()];
+    for (region, copy) in members.iter().zip(bytes.chunks_exact_mut(len)) {
+        if evict {
+            region.evict(offset, len);
+        }
+        region.read(offset, copy);
     }
-    let mut bytes = vec![0; len];
-    region.read(offset, &mut bytes);
     bytes
 }
 
@@ -60,14 +68,14 @@ pub(super) fn rewrite(region: &Region, offset: u64, right: &[u8]) -> LineState {
 }
 
 impl Media {
-    /// Both members of a mirror, if both have everything: one that is rebuilt is not compared.
-    pub(super) fn both(&self) -> Option<(&Region, &Region)> {
-        let mirror = self.mirror.as_ref()?;
-        mirror.view(self.opened()).complete_pair()
+    /// The members of a mirror that have everything: one that is rebuilt is not compared.
+    pub(super) fn complete(&self) -> Members<'_> {
+        let mirror = self.mirror.as_ref().expect("it is asked of a mirror");
+        mirror.view(self.opened()).complete_members()
     }
 
-    /// Compares a line's copies. If they differ, and `is_right` says of one of them that it is right, the other one is
-    /// made like it. With `evict` the first look, too, is at what the medium has.
+    /// Compares a line's copies. If they differ, and of those that `is_right` says are right all are the same, the others
+    /// are made like them. With `evict` the first look, too, is at what the medium has.
     pub(crate) fn settle_copies(
         &self,
         offset: u64,
@@ -75,28 +83,27 @@ impl Media {
         evict: bool,
         is_right: impl Fn(&[u8]) -> bool,
     ) -> LineState {
-        let Some((one, other)) = self.both() else {
-            return LineState::Same;
-        };
-        let look = |evict| {
-            (
-                read(one, offset, len, evict),
-                read(other, offset, len, evict),
-            )
-        };
-        let (first, second) = look(evict);
-        if first == second {
+        if !self.is_mirrored() {
             return LineState::Same;
         }
-        let (first, second) = look(true);
-        if first == second {
+        let members = self.complete();
+        let are_same = |found: &[u8]| found.chunks_exact(len).all(|copy| *copy == found[..len]);
+        if are_same(&read_each(&members, offset, len, evict)) {
+            return LineState::Same;
+        }
+        let found = read_each(&members, offset, len, true);
+        if are_same(&found) {
             return LineState::Transient;
         }
-        match (is_right(&first), is_right(&second)) {
-            (true, false) => rewrite(other, offset, &first),
-            (false, true) => rewrite(one, offset, &second),
-            _ => LineState::Unrepaired,
-        }
+        let copies = found.chunks_exact(len);
+        let mut rights = copies.clone().filter(|copy| is_right(copy));
+        let right = rights.next();
+        let Some(right) = right.filter(|right| rights.all(|another| another == *right)) else {
+            return LineState::Unrepaired;
+        };
+        let copies = members.iter().zip(copies);
+        let wrong = copies.filter(|(_, copy)| *copy != right);
+        worst(wrong.map(|(region, _)| rewrite(region, offset, right)))
     }
 
     /// Looks whether the medium has a line that was fenced, and writes it again on a member that does not.
@@ -121,11 +128,11 @@ impl Media {
 
     /// Writes a line to each member, one after the other.
     pub(crate) fn rewrite_copies(&self, offset: u64, line: &[u8]) -> LineState {
-        let Some((one, other)) = self.both() else {
-            return LineState::Unrepaired;
-        };
-        let states = [one, other].map(|region| rewrite(region, offset, line));
-        worse(states)
+        worst(
+            self.complete()
+                .iter()
+                .map(|region| rewrite(region, offset, line)),
+        )
     }
 
     /// Compares each member's line of the roster that counts with the one in DRAM.
@@ -133,42 +140,49 @@ impl Media {
         self.on_complete(|roster, pool_uuid, members| {
             let (which, line) = roster.line(pool_uuid);
             let offset = self.geometry.roster_line(which);
-            let settle = |(_, region)| settle_own(region, offset, &line, evict);
-            worse(members.map(settle))
+            let members = members.iter();
+            worst(members.map(|(_, region)| settle_own(region, offset, &line, evict)))
         })
     }
 
-    /// Looks whether both superblocks are valid. All of one but the member's own number and name is in the other, too,
+    /// Looks whether all superblocks are valid. All of one but the member's own number and name is in the others, too,
     /// and of the name the roster has what counts.
     pub(crate) fn settle_superblocks(&self, evict: bool) -> LineState {
         let look = |region: &Region, evict| read(region, 0, SUPERBLOCK_BYTES, evict);
         self.on_complete(|roster, _, members| {
-            let found = members.map(|(_, region)| look(region, evict));
-            worse([0, 1].map(|which| {
-                let (number, region) = members[which];
-                if mend::is_valid(&found[which]) {
+            let found = members.iter().map(|(_, region)| look(region, evict));
+            let found: Vec<Vec<u8>> = found.collect();
+            let valid = found.iter().find(|raw| mend::is_valid(raw));
+            let settled = members.iter().zip(&found).map(|((number, region), own)| {
+                if mend::is_valid(own) {
                     return LineState::Same;
                 }
                 if mend::is_valid(&look(region, true)) {
                     return LineState::Transient;
                 }
-                let (own, other) = (&found[which], &found[which ^ 1]);
-                let identity = roster.identity(number);
-                let right = identity.and_then(|name| mend::like(other, number, name, own));
+                let right = roster
+                    .identity(*number)
+                    .and_then(|name| mend::like(valid?, *number, name, own));
                 right.map_or(LineState::Unrepaired, |right| rewrite(region, 0, &right))
-            }))
+            });
+            worst(settled)
         })
     }
 
+    /// The same if several members are complete.
     fn on_complete(
         &self,
-        settle: impl FnOnce(&Roster, [u8; 16], [(u32, &Region); 2]) -> LineState,
+        settle: impl FnOnce(&Roster, [u8; 16], &[(u32, &Region)]) -> LineState,
     ) -> LineState {
-        let settled = self
-            .mirror
-            .as_ref()
-            .and_then(|mirror| mirror.on_complete(self.opened(), settle));
-        settled.unwrap_or(LineState::Same)
+        let Some(mirror) = &self.mirror else {
+            return LineState::Same;
+        };
+        mirror.on_complete(self.opened(), |roster, pool_uuid, members| {
+            match members.len() {
+                1 => LineState::Same,
+                _ => settle(roster, pool_uuid, members),
+            }
+        })
     }
 }
 
@@ -183,10 +197,10 @@ fn settle_own(region: &Region, offset: u64, right: &[u8], evict: bool) -> LineSt
     }
 }
 
-/// What is to be told of both.
-fn worse([one, other]: [LineState; 2]) -> LineState {
-    match one as u8 > other as u8 {
-        true => one,
-        false => other,
-    }
+/// What is to be told of several.
+fn worst(states: impl IntoIterator<Item = LineState>) -> LineState {
+    let states = states.into_iter();
+    states
+        .max_by_key(|state| *state as u8)
+        .unwrap_or(LineState::Same)
 }

@@ -2,7 +2,8 @@
 //!
 //! Every member has the same plan: superblock, two incarnation lines, two checkpoint lines, commit words,
 //! volume table, entry table and of a mirror its seals, lanes, slots. Metadata is live on member 0 only; the same room on
-//! the others waits for mirrors of it. Slots are striped over the members, block by block.
+//! the others waits for mirrors of it. Slots are striped over the members, block by block; those of a mirror, which has
+//! metadata on every member, each have two places, on two members that follow each other.
 
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
@@ -34,7 +35,7 @@ pub(crate) struct Geometry {
     pub block_bytes: u32,
     pub unit_bytes: u32,
     pub members: u32,
-    /// Both members have everything, but for clean blocks.
+    /// Every member has all metadata, and two of them each block that the backing lacks.
     pub is_mirrored: bool,
     /// The table has one copy, whose lines have seals.
     pub has_lone_seals: bool,
@@ -52,6 +53,21 @@ pub(crate) struct Geometry {
     pub lane_area: u64,
     pub slot_area: u64,
 }
+
+/// Where the two halves of a slot of a mirror are: on two members that follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pair {
+    /// The number of the member that has the first half.
+    pub first: u32,
+    /// And of the one that has the second.
+    pub second: u32,
+    /// Of the first half. The second one is in the row behind it.
+    pub first_offset: u64,
+    pub second_offset: u64,
+}
+
+/// The most members that a mirror has: the word that says which of them count has room for so many.
+pub(crate) const MIRROR_MEMBERS_MAX: u32 = 8;
 
 /// What of a plan changes when a pool grows. Incarnation and checkpoint lines carry it, so that the switch
 /// to a new incarnation is also the switch to a larger plan.
@@ -109,26 +125,32 @@ impl Geometry {
         } else {
             lane_bytes
         };
-        // The most slots with which everything fits.
-        let with =
-            |slots| Geometry::place(options, members, member_bytes, lanes, lane_bytes, slots);
-        let fits = |slots| with(slots).slot_area.saturating_add(slots * block) <= member_bytes;
-        let (mut slots, mut too_many) = (0, SLOTS_MAX / u64::from(members) + 1);
-        while slots + 1 < too_many {
-            let middle = slots.midpoint(too_many);
-            if fits(middle) {
-                slots = middle;
+        // The most rows with which everything fits; of a mirror they come in twos.
+        let step = match options.redundancy {
+            Redundancy::Mirror => 2,
+            _ => 1,
+        };
+        let with = |steps| {
+            let rows = steps * step;
+            Geometry::place(options, members, member_bytes, lanes, lane_bytes, rows)
+        };
+        let end = |steps| with(steps).slot_area.saturating_add(steps * step * block);
+        let (mut steps, mut too_many) = (0, SLOTS_MAX / u64::from(members) + 1);
+        while steps + 1 < too_many {
+            let middle = steps.midpoint(too_many);
+            if end(middle) <= member_bytes {
+                steps = middle;
             } else {
                 too_many = middle;
             }
         }
-        if slots == 0 {
+        if steps == 0 {
             return Err(ErrorKind::Options(format!(
                 "{member_bytes} bytes per member leave no room for a single block beside the log"
             ))
             .into());
         }
-        let plan = with(slots);
+        let plan = with(steps);
         plan.check()?;
         Ok(plan)
     }
@@ -142,7 +164,10 @@ impl Geometry {
         slots_per_member: u64,
     ) -> Geometry {
         let is_mirrored = options.redundancy == Redundancy::Mirror;
-        let slots = slots_per_member * u64::from(if is_mirrored { 1 } else { members });
+        let slots = match is_mirrored {
+            true => slots_per_member / 2 * u64::from(members),
+            false => slots_per_member * u64::from(members),
+        };
         // A few more entries than slots: zero entries have no slot, shared slots have several.
         let entries = (slots + slots / 8 + 4).next_multiple_of(LINE_BYTES / ENTRY_BYTES);
         Geometry {
@@ -295,6 +320,9 @@ impl Geometry {
         {
             return impossible(format!("{slots} slots with {} entries", self.entries));
         }
+        if self.is_mirrored && !self.slots_per_member.is_multiple_of(2) {
+            return impossible(format!("{} rows of a mirror", self.slots_per_member));
+        }
         let end = self
             .slot_area
             .saturating_add(u64::from(self.slots_per_member) * u64::from(self.block_bytes));
@@ -317,8 +345,11 @@ impl Geometry {
     }
     /// May be more than any pool has, of numbers that were read and not checked.
     fn total_slots(&self) -> u64 {
-        let members = if self.is_mirrored { 1 } else { self.members };
-        u64::from(self.slots_per_member) * u64::from(members)
+        let rows = match self.is_mirrored {
+            true => self.slots_per_member / 2,
+            false => self.slots_per_member,
+        };
+        u64::from(rows) * u64::from(self.members)
     }
     /// Offset of incarnation line 0 or 1.
     pub(crate) fn incarnation_line(&self, which: usize) -> u64 {
@@ -353,15 +384,14 @@ impl Geometry {
     pub(crate) fn commit_word(&self, lane: u32) -> u64 {
         self.commit_words + u64::from(lane) * LINE_BYTES
     }
-    /// Member and offset of a slot. In a mirrored pool this is its first half; the other one is at the same
-    /// offset of the other member.
+    /// Member and offset of a slot; of a mirror, of its first half.
     #[inline]
     pub(crate) fn slot_place(&self, slot: u32) -> (usize, u64) {
         debug_assert!(slot < self.slots());
         let (member, row) = if self.members == 1 {
             (0, slot)
         } else if self.is_mirrored {
-            (slot % self.members, slot)
+            (slot % self.members, slot / self.members * 2)
         } else {
             (slot % self.members, slot / self.members)
         };
@@ -369,6 +399,21 @@ impl Geometry {
             member as usize,
             self.slot_area + u64::from(row) * u64::from(self.block_bytes),
         )
+    }
+    /// Members and offsets of both halves of a slot of a mirror: for every number of members on two, and each member
+    /// has as many first halves as second ones.
+    #[inline]
+    pub(crate) fn slot_pair(&self, slot: u32) -> Pair {
+        debug_assert!(self.is_mirrored);
+        let (first, first_offset) = self.slot_place(slot);
+        let first = first as u32;
+        let next = first + 1;
+        Pair {
+            first,
+            second: if next == self.members { 0 } else { next },
+            first_offset,
+            second_offset: first_offset + u64::from(self.block_bytes),
+        }
     }
     /// The most payload one transaction can hold: 4 MiB or an eighth of the pool, and no more
     /// blocks than half a lane has elements for.
@@ -405,10 +450,11 @@ fn check_units(block_bytes: u32, unit_bytes: u32) -> Result<()> {
     Ok(())
 }
 
-/// The protocol is for any number; what is built is for two.
 fn check_mirror(is_mirrored: bool, members: u32) -> Result<()> {
-    if is_mirrored && members != 2 {
-        return impossible(format!("a mirror of {members} members; 2 are possible"));
+    if is_mirrored && !(2..=MIRROR_MEMBERS_MAX).contains(&members) {
+        return impossible(format!(
+            "a mirror of {members} members; 2 to {MIRROR_MEMBERS_MAX} are possible"
+        ));
     }
     Ok(())
 }
@@ -456,6 +502,35 @@ mod tests {
         };
         let chosen = Geometry::plan(&options, 1, 64 << 20).expect("plan");
         assert_eq!(chosen.grown(1 << 30).expect("grow").lane_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn halves_of_a_mirror_share_no_room_and_no_member() {
+        for members in 2..=MIRROR_MEMBERS_MAX {
+            let options = FormatOptions {
+                redundancy: Redundancy::Mirror,
+                ..FormatOptions::default()
+            };
+            let geometry = Geometry::plan(&options, members, 16 << 20).expect("plan");
+            let mut taken = std::collections::HashSet::new();
+            for slot in 0..geometry.slots() {
+                let pair = geometry.slot_pair(slot);
+                assert_ne!(pair.first, pair.second);
+                let halves = [
+                    (pair.first, pair.first_offset),
+                    (pair.second, pair.second_offset),
+                ];
+                for (member, offset) in halves {
+                    assert!(member < members && offset >= geometry.slot_area);
+                    assert!(offset + 4096 <= geometry.member_bytes);
+                    assert!(taken.insert((member, offset)), "slot {slot} of {members}");
+                }
+            }
+            let rooms = u64::from(members) * u64::from(geometry.slots_per_member);
+            assert_eq!(taken.len() as u64, rooms, "all of them are used");
+        }
+        let mirror = |members| check_mirror(true, members);
+        assert!(mirror(1).is_err() && mirror(MIRROR_MEMBERS_MAX + 1).is_err());
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! The two halves of a slot of a mirror: which of them is right, and making the other one the same.
 
-use forebay_pmem::Region;
-
 use crate::media::entry::Entry;
 use crate::media::layout::LINE_BYTES;
-use crate::media::mirror::Halves;
 use crate::media::packed::{Packing, packed_bytes, piece_bytes};
+use crate::media::view::Half;
 use crate::media::{Media, partial_len_of};
 use crate::mutants::{Mutant, mutated};
 
 /// The halves that a packed block was put together from: its own, and its base with the half of that.
-type Sources<'m> = (&'m Region, Option<(u32, &'m Region)>);
+type Sources<'m> = (Half<'m>, Option<(u32, Half<'m>)>);
 
 /// What the halves of a block are worth, by the check of its entry.
 pub(crate) enum Examined<'m> {
@@ -25,9 +23,9 @@ pub(crate) enum Examined<'m> {
 /// The halves of a block that do not match its check, and which of their bytes the check covers.
 pub(crate) struct Wrong<'m> {
     entry: Entry,
-    own: Option<&'m Region>,
+    own: Option<Half<'m>>,
     /// A packed block's base.
-    base: Option<(u32, &'m Region)>,
+    base: Option<Half<'m>>,
     packing: Option<Packing>,
     /// How many bytes of the block count.
     valid: usize,
@@ -44,9 +42,20 @@ pub(crate) enum Settled {
     Lost,
 }
 
-impl<'m> Halves<'m> {
-    fn all(self) -> impl Iterator<Item = &'m Region> {
-        std::iter::once(self.one).chain(self.other)
+impl Half<'_> {
+    /// CRC-32C of its first `len` bytes.
+    fn crc32c(self, len: usize) -> u32 {
+        self.region.crc32c(self.offset, len)
+    }
+    /// Whether the medium has so many bytes from `at` on.
+    fn is_whole(self, at: usize, len: usize) -> bool {
+        !self.region.has_media_error(self.offset + at as u64, len)
+    }
+    fn read(self, at: usize, out: &mut [u8]) {
+        self.region.read(self.offset + at as u64, out);
+    }
+    fn stream(self, at: usize, lines: &[u8]) {
+        self.region.stream(self.offset + at as u64, lines);
     }
 }
 
@@ -54,12 +63,11 @@ impl Media {
     /// Whether some half of the slot has this CRC32C of its first `len` bytes. If only one has, the other is made the
     /// same, durably with the next fence.
     pub(crate) fn settle_halves(&self, slot: u32, len: usize, crc: u32) -> bool {
-        let (halves, offset) = self.slot_halves(slot);
-        let is_right = |region: &&Region| region.crc32c(offset, len) == crc;
+        let is_right = |half: &Half<'_>| half.crc32c(len) == crc;
         if !self.has_checksums() {
             return true;
         }
-        let Some(right) = halves.all().find(is_right) else {
+        let Some(right) = self.slot_halves(slot).all().find(is_right) else {
             return false;
         };
         self.restore_others(slot, right);
@@ -73,7 +81,7 @@ impl Media {
         if !self.is_mirrored() {
             return self.read_packed(slot, &mut block) && self.crc(&block) == crc;
         }
-        for own in self.slot_halves(slot).0.all() {
+        for own in self.slot_halves(slot).all() {
             let base = self
                 .packing_on(slot, Some(own))
                 .and_then(|found| found.base);
@@ -92,49 +100,49 @@ impl Media {
 
     /// Puts a packed block together from whichever halves give this CRC, and says which.
     fn read_packed_anywhere(&self, slot: u32, crc: u32, out: &mut [u8]) -> Option<Sources<'_>> {
-        self.slot_halves(slot).0.all().find_map(|own| {
-            let mut is_it = |on: Option<&Region>| {
+        self.slot_halves(slot).all().find_map(|own| {
+            let mut is_it = |on: Option<Half<'_>>| {
                 self.read_packed_on(slot, Some(own), on, out) && self.crc(out) == crc
             };
             let Some(base) = self.packing_on(slot, Some(own))?.base else {
                 return is_it(None).then_some((own, None));
             };
-            let mut bases = self.slot_halves(base).0.all();
-            let on = bases.find(|on| is_it(Some(on)))?;
+            let mut bases = self.slot_halves(base).all();
+            let on = bases.find(|on| is_it(Some(*on)))?;
             Some((own, Some((base, on))))
         })
     }
 
     /// Makes the other half of a slot the same as the one on this member, which is right.
-    fn restore_others(&self, slot: u32, right: &Region) {
-        let (halves, offset) = self.slot_halves(slot);
+    fn restore_others(&self, slot: u32, right: Half<'_>) {
+        let halves = self.slot_halves(slot);
         if halves.other.is_none() || mutated(Mutant::TestedHalfNotRestored) {
             return;
         }
         let mut bytes = vec![0; self.block_bytes()];
         let mut found = bytes.clone();
-        right.read(offset, &mut bytes);
-        for region in halves.all().filter(|region| !std::ptr::eq(*region, right)) {
-            region.read(offset, &mut found);
+        right.read(0, &mut bytes);
+        for half in halves.all().filter(|half| !half.is(right)) {
+            half.read(0, &mut found);
             if found != bytes {
-                region.stream(offset, &bytes);
+                half.stream(0, &bytes);
             }
         }
     }
 
     /// Makes the other half of a base the same where a packed block rests on it. What else the base has, nothing has
     /// vouched for: it may be right in the other half alone.
-    fn restore_base(&self, base: u32, right: &Region, packing: Packing, block: &[u8]) {
-        let (halves, offset) = self.slot_halves(base);
+    fn restore_base(&self, base: u32, right: Half<'_>, packing: Packing, block: &[u8]) {
+        let halves = self.slot_halves(base);
         if mutated(Mutant::TestedHalfNotRestored) {
             return;
         }
         let mut found = vec![0; piece_bytes(block.len())];
-        for region in halves.all().filter(|region| !std::ptr::eq(*region, right)) {
+        for half in halves.all().filter(|half| !half.is(right)) {
             for (at, piece) in packing.pieces_of_base(block) {
-                region.read(offset + at as u64, &mut found);
+                half.read(at, &mut found);
                 if found != piece {
-                    region.stream(offset + at as u64, piece);
+                    half.stream(at, piece);
                 }
             }
         }
@@ -149,27 +157,26 @@ impl Media {
         if entry.is_packed() {
             return self.examine_packed(slot, entry, out);
         }
-        let (halves, base) = self.slot_halves(slot);
+        let halves = self.slot_halves(slot);
         let len = out.len();
-        let is_whole = |region: &Region| !region.has_media_error(base, len);
-        let matches = |region: &Region| {
-            (!self.has_checksums() || region.crc32c(base, len) == entry.crc()) && is_whole(region)
+        let matches = |half: Half<'_>| {
+            (!self.has_checksums() || half.crc32c(len) == entry.crc()) && half.is_whole(0, len)
         };
         if entry.is_plain() && halves.all().all(matches) {
             return Examined::Right;
         }
         let mut found = vec![0; len];
         let (mut right, mut wrong) = (None, None);
-        for region in halves.all() {
-            region.read(base, &mut found);
+        for half in halves.all() {
+            half.read(0, &mut found);
             let valid = match entry.is_partial() {
                 true => partial_len_of(&found),
                 false => Some(len),
             };
             let is_right =
-                |valid: &usize| self.crc(&found[..*valid]) == entry.crc() && is_whole(region);
+                |valid: &usize| self.crc(&found[..*valid]) == entry.crc() && half.is_whole(0, len);
             match valid.filter(is_right) {
-                None => wrong = Some(region),
+                None => wrong = Some(half),
                 Some(valid) if right.is_none() => {
                     out.copy_from_slice(&found);
                     right = Some(valid);
@@ -199,16 +206,15 @@ impl Media {
             return Examined::Lost;
         };
         let mut block = vec![0; out.len()];
-        let mut is_right = |own: &Region, on: Option<&Region>| {
+        let mut is_right = |own: Half<'_>, on: Option<Half<'_>>| {
             self.read_packed_on(slot, Some(own), on, &mut block) && self.crc(&block) == entry.crc()
         };
         let on = base.map(|(_, on)| on);
-        let mut halves = self.slot_halves(slot).0.all();
-        let own = halves.find(|own| !std::ptr::eq(*own, right) && !is_right(own, on));
+        let mut halves = self.slot_halves(slot).all();
+        let own = halves.find(|own| !own.is(right) && !is_right(*own, on));
         let base = base.and_then(|(base, on)| {
-            let mut halves = self.slot_halves(base).0.all();
-            let wrong = halves.find(|one| !std::ptr::eq(*one, on) && !is_right(right, Some(one)));
-            wrong.map(|wrong| (base, wrong))
+            let mut halves = self.slot_halves(base).all();
+            halves.find(|one| !one.is(on) && !is_right(right, Some(*one)))
         });
         match (own, base) {
             (None, None) => Examined::Right,
@@ -230,33 +236,31 @@ impl Media {
             "a half is repaired from what matches its entry's check"
         );
         let line = LINE_BYTES as usize;
-        if let (Some(region), Some(slot)) = (wrong.own, wrong.entry.slot()) {
-            let (_, base) = self.geometry.slot_place(slot);
+        if let Some(half) = wrong.own {
             match wrong.packing {
-                Some(packing) => region.stream(base, &packed_bytes(block, packing)),
+                Some(packing) => half.stream(0, &packed_bytes(block, packing)),
                 None if wrong.entry.is_partial() => {
                     let trailer = self.trailer_offset() / line * line;
                     let end = wrong.valid.next_multiple_of(line).min(trailer);
-                    region.stream(base, &block[..end]);
-                    region.stream(base + trailer as u64, &block[trailer..]);
+                    half.stream(0, &block[..end]);
+                    half.stream(trailer, &block[trailer..]);
                 }
-                None => region.stream(base, block),
+                None => half.stream(0, block),
             }
-            self.end_restore(region, base);
+            self.end_restore(half);
         }
-        if let (Some((slot, region)), Some(packing)) = (wrong.base, wrong.packing) {
-            let (_, base) = self.geometry.slot_place(slot);
+        if let (Some(half), Some(packing)) = (wrong.base, wrong.packing) {
             for (at, piece) in packing.pieces_of_base(block) {
-                region.stream(base + at as u64, piece);
+                half.stream(at, piece);
             }
-            self.end_restore(region, base);
+            self.end_restore(half);
         }
     }
 
     /// A fence of that member alone: if it fails, so will the next commit's, which takes the member out.
-    fn end_restore(&self, region: &Region, base: u64) {
-        let _ = region.fence();
-        region.evict(base, self.block_bytes());
+    fn end_restore(&self, half: Half<'_>) {
+        let _ = half.region.fence();
+        half.region.evict(half.offset, self.block_bytes());
     }
 
     /// Has the next loads of a block's halves see what the medium has.
@@ -269,8 +273,8 @@ impl Media {
         let packing = entry.slot().filter(|_| entry.is_packed());
         let base = packing.and_then(|slot| self.packing(slot)?.base);
         for slot in entry.slot().into_iter().chain(base) {
-            let (halves, offset) = self.slot_halves(slot);
-            halves.each(|region| region.begin_evict(offset, self.block_bytes()));
+            let halves = self.slot_halves(slot);
+            halves.each(|half| half.region.begin_evict(half.offset, self.block_bytes()));
         }
     }
     pub(crate) fn end_evict(&self) {
@@ -279,13 +283,13 @@ impl Media {
 
     /// How many halves of the slot there are.
     pub(crate) fn half_count(&self, slot: u32) -> u64 {
-        self.slot_halves(slot).0.all().count() as u64
+        self.slot_halves(slot).all().count() as u64
     }
 
     /// How a slot is packed, by whichever half tells.
     #[cold]
     pub(super) fn packing_elsewhere(&self, slot: u32) -> Option<Packing> {
-        let mut halves = self.slot_halves(slot).0.all();
+        let mut halves = self.slot_halves(slot).all();
         halves.find_map(|own| self.packing_on(slot, Some(own)))
     }
 
@@ -298,36 +302,31 @@ impl Media {
         out: &mut [u8],
         crc: u32,
     ) -> Settled {
-        let (halves, base) = self.slot_halves(slot);
-        let at = base + offset as u64;
-        let is_whole = |region: &Region| !region.has_media_error(at, out.len());
+        let halves = self.slot_halves(slot);
         let mut found = vec![0; out.len()];
-        let are_equal = halves.all().all(|region| {
-            region.read(at, &mut found);
-            found == *out && is_whole(region)
+        let are_equal = halves.all().all(|half| {
+            half.read(offset, &mut found);
+            found == *out && half.is_whole(offset, found.len())
         });
         if are_equal {
             return Settled::Same;
         }
         let len = self.block_bytes();
-        let is_right = |region: &&Region| {
-            region.crc32c(base, len) == crc && !region.has_media_error(base, len)
-        };
+        let is_right = |half: &Half<'_>| half.crc32c(len) == crc && half.is_whole(0, len);
         let right = halves.all().find(is_right);
-        right.map_or(Settled::Lost, |region| {
-            region.read(at, out);
+        right.map_or(Settled::Lost, |half| {
+            half.read(offset, out);
             Settled::Differ
         })
     }
 
     /// As `read_slot` from the second half, if the block is there, too. False if it is not.
     pub(crate) fn read_other_half(&self, slot: u32, out: &mut [u8]) -> bool {
-        let (halves, offset) = self.slot_halves(slot);
-        let Some(other) = halves.other else {
+        let Some(other) = self.slot_halves(slot).other else {
             return false;
         };
-        other.read(offset, out);
-        !other.has_media_error(offset, out.len())
+        other.read(0, out);
+        other.is_whole(0, out.len())
     }
 
     /// Puts a packed block together from whichever halves of it and of its base give this CRC; false if none do.

@@ -4,8 +4,11 @@
 //! durable. So where an incarnation line is damaged, be it by a crash in the middle of that store or by the
 //! media later, a checkpoint line of its incarnation tells everything that it said.
 
+use std::path::Path;
+
 use forebay_pmem::Region;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::{Geometry, Sizes};
 use crate::media::layout::SEQUENCE_MAX;
 use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, ScrubMark};
@@ -275,4 +278,54 @@ fn checkpoint_line(region: &Region, geometry: &Geometry, which: usize) -> Option
     region.read(geometry.checkpoint_line(which), &mut raw);
     CheckpointLine::decode(&raw)
         .filter(|line| line.incarnation < INCARNATION_MAX && line.sequence < SEQUENCE_MAX)
+}
+
+/// Every other member is at member 0's incarnation, or one ahead where a crash met the switch. What is
+/// behind was away while the pool was used; if the others are ahead, that was member 0.
+pub(super) fn check_all(
+    regions: &[Region],
+    geometry: &Geometry,
+    pool_uuid: &[u8; 16],
+) -> Result<()> {
+    let Some(main) = read(&regions[0], geometry, pool_uuid) else {
+        // Recovery says what is wrong with it.
+        return Ok(());
+    };
+    for region in &regions[1..] {
+        let Some(own) = read(region, geometry, pool_uuid) else {
+            return Err(refused(
+                region.path(),
+                "none of its incarnation lines is valid",
+                "the file is damaged; restore the whole pool from a copy",
+            ));
+        };
+        let is_unfinished_switch = own.number == main.number + 1 && !own.is_confirmed;
+        if own.number == main.number || is_unfinished_switch {
+            continue;
+        }
+        let (stale, current) = if own.number < main.number {
+            (region, &regions[0])
+        } else {
+            (&regions[0], region)
+        };
+        let (older, newer) = (own.number.min(main.number), own.number.max(main.number));
+        return Err(refused(
+            stale.path(),
+            format!(
+                "it was last opened in incarnation {older} of the pool, {} in incarnation {newer}: an old copy",
+                current.path().display()
+            ),
+            "name the file that was last in use, or restore all members from the same moment",
+        ));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, found: impl Into<String>, todo: &str) -> Error {
+    ErrorKind::Refused {
+        path: path.to_path_buf(),
+        found: found.into(),
+        todo: todo.into(),
+    }
+    .into()
 }

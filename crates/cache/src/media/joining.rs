@@ -37,14 +37,21 @@ impl Media {
 
     /// The path of a member, if it has been there since the pool was opened.
     pub(crate) fn member_path(&self, number: u32) -> Option<std::path::PathBuf> {
-        let region = self.member_region(number);
-        region.map(|region| region.path().to_path_buf())
+        Some(self.member_at(number)?.path().to_path_buf())
+    }
+
+    /// A member, if it has been there since the pool was opened.
+    pub(crate) fn member_at(&self, number: u32) -> Option<&Region> {
+        match &self.mirror {
+            None => self.members().nth(number as usize),
+            Some(mirror) => mirror.at(self.opened(), number),
+        }
     }
 
     /// Takes a member of a mirror out.
     ///
     /// # Errors
-    /// It is none, or the last one; a fence fails.
+    /// It is none, or another one is out; a fence fails.
     pub(crate) fn take_out(&self, number: u32) -> Result<()> {
         self.mirror_with(number)?
             .take_out_number(&self.geometry, self.opened(), number)
@@ -152,10 +159,17 @@ impl Media {
         self.standing(number) == (true, false)
     }
 
+    /// A member that has everything, and the one that is being rebuilt.
+    fn rebuilding(&self) -> Option<(&Region, &Region)> {
+        let view = self.mirror.as_ref()?.view(self.opened());
+        let (_, complete) = view.complete().next()?;
+        Some((complete, view.rebuilding()?))
+    }
+
     /// Copies the lines of incarnation and checkpoint to the member that lacks them. The caller keeps every other
     /// thread from storing them.
     pub(crate) fn copy_current_lines(&self) {
-        let (complete, Some(joined)) = self.copies() else {
+        let Some((complete, joined)) = self.rebuilding() else {
             return;
         };
         for which in 0..2 {
@@ -175,7 +189,7 @@ impl Media {
     /// Copies the records of a lane in its first lap, where one that has none before it would look like the end of a
     /// hole. The caller keeps every other thread from the lane, whose next record goes to `position`.
     pub(crate) fn copy_first_lap(&self, lane: u32, position: u64) {
-        let (complete, Some(joined)) = self.copies() else {
+        let Some((complete, joined)) = self.rebuilding() else {
             return;
         };
         if position < self.geometry.lane_bytes {
@@ -192,8 +206,8 @@ impl Media {
             .map(|mirror| mirror.hold_volume_lines())
     }
 
-    /// Whether the block of a slot is wherever recovery expects it: a dirty one on every member, a clean one in its
-    /// first half.
+    /// Whether the block of a slot is wherever recovery expects it: a dirty one in both halves, a clean one in its
+    /// first.
     pub(crate) fn is_in_place(&self, slot: u32, is_dirty: bool) -> bool {
         matches!(self.lacking(slot, is_dirty), Lacking::Nothing)
     }
@@ -202,8 +216,8 @@ impl Media {
         let Some(mirror) = &self.mirror else {
             return Lacking::Nothing;
         };
-        let (first, _) = self.first_half(mirror, slot);
-        mirror.lacking(mirror.view(self.opened()), slot, first, is_dirty)
+        let view = mirror.view(self.opened());
+        mirror.lacking(view, slot, self.pair(slot), is_dirty)
     }
 
     /// Copies the block of a slot to where it is lacking, as it stands in the half that is there; durable with the next
@@ -213,12 +227,11 @@ impl Media {
         let Lacking::Half { from, to, note } = self.lacking(slot, is_dirty) else {
             return matches!(self.lacking(slot, is_dirty), Lacking::Nothing);
         };
-        let (_, offset) = self.geometry.slot_place(slot);
         let mut block = vec![0; self.block_bytes()];
-        from.read(offset, &mut block);
-        to.stream(offset, &block);
+        from.region.read(from.offset, &mut block);
+        to.region.stream(to.offset, &block);
         // Orders the copy before what the next holder of the lock changes in it.
-        to.order_streams();
+        to.region.order_streams();
         if let Some(mirror) = &self.mirror {
             mirror.note_halves(slot, note);
         }
@@ -231,14 +244,22 @@ impl Media {
         if self.read_slot_crc(slot, out) == crc && !self.slot_lost(slot) {
             return true;
         }
-        self.is_mirrored() && self.read_staged_anywhere(slot, crc, out)
+        let mirror = self.mirror.as_ref();
+        mirror.is_some_and(|mirror| self.read_staged_anywhere(mirror, slot, crc, out))
     }
 
     #[cold]
-    fn read_staged_anywhere(&self, slot: u32, crc: u32, out: &mut [u8]) -> bool {
-        let (_, offset) = self.geometry.slot_place(slot);
-        self.members().any(|region| {
-            region.read_crc32c(offset, out) == crc && !region.has_media_error(offset, out.len())
+    fn read_staged_anywhere(&self, mirror: &Mirror, slot: u32, crc: u32, out: &mut [u8]) -> bool {
+        let pair = self.pair(slot);
+        let halves = [
+            (pair.first, pair.first_offset),
+            (pair.second, pair.second_offset),
+        ];
+        halves.into_iter().any(|(number, offset)| {
+            let mut regions = mirror.ever_at(self.opened(), number);
+            regions.any(|region| {
+                region.read_crc32c(offset, out) == crc && !region.has_media_error(offset, out.len())
+            })
         })
     }
 

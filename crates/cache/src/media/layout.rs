@@ -148,7 +148,7 @@ pub(crate) const FLAG_STRICT: u32 = 1;
 pub(crate) const FLAG_NO_CHECKSUMS: u32 = 2;
 /// The pool was made for tests and may be broken on purpose.
 pub(crate) const FLAG_TEST: u32 = 4;
-/// `Superblock::flags`: dirty blocks and metadata are on both members, which a roster names.
+/// `Superblock::flags`: dirty blocks are on two members, and metadata on all, which a roster names.
 pub(crate) const FLAG_MIRROR: u32 = 8;
 /// `Superblock::flags`: lines of the entry table have seals, as those of a mirror do, on its one member or the first.
 pub(crate) const FLAG_SEALED: u32 = 16;

@@ -1,4 +1,11 @@
 //! Which members of a mirrored pool are served: what is missing, stale, or of another history.
+//!
+//! A member is taken out by a roster that is durable on every other one before anything is acknowledged that it lacks
+//! (`Mirror::take_out`). So with any two of the members that a roster calls in, no later one was in force of which
+//! neither knows: the pool opens by itself with *more than half* of those that the newest of their rosters calls in. Of
+//! two that is both of them, and one alone needs the caller's word; of three and more it is all but one, since more
+//! than one are never done without: there may be blocks on those two alone. Whoever is left out is so by a roster that is
+//! durable on all others before anything else.
 
 use std::path::Path;
 
@@ -69,7 +76,7 @@ pub(super) fn choose(
         return Err(refused(
             &path,
             "none of its roster lines is valid, so nothing tells which members are complete".into(),
-            "name the pool's other member too, or restore the pool from a copy",
+            "name the pool's other members too, or restore the pool from a copy",
         ));
     };
     check_one_history(&given, &own, &newest)?;
@@ -82,37 +89,20 @@ pub(super) fn choose(
     );
     let may_lack = absences.without_missing || quorum.vouches_for(&newest);
     let mut roster = newest.clone();
-    for (number, identity) in newest.all_in() {
-        let is_it = |member: &Candidate| member.number == number && member.identity == identity;
-        if given.iter().any(is_it) {
-            continue;
-        }
-        if !may_lack && !mutated(Mutant::OpenedWithoutMemberThatIsIn) {
-            return Err(refused(
-                &path,
-                format!(
-                    "member {number} of the pool has all that was acknowledged, too, and was not given{}",
-                    quorum.why(&newest)
-                ),
-                "name it as well; if it is gone for good, open the pool without it (on the command line --without-missing)",
-            ));
-        }
+    let missing = missing_of(&given, &newest);
+    for number in missing.iter().copied() {
         roster = roster.without(number);
     }
     let mut members: Vec<Candidate> = given
         .into_iter()
         .filter(|member| {
-            roster.has_in(member.number, member.identity) || mutated(Mutant::MemberOutTrusted)
+            newest.has_in(member.number, member.identity) || mutated(Mutant::MemberOutTrusted)
         })
         .collect();
     leave_stale(&mut members, &mut roster, geometry, pool_uuid);
-    if members.is_empty() {
-        return Err(refused(
-            &path,
-            "it was taken out of the pool, or it is an old copy of a member".into(),
-            "name the member that was in use last",
-        ));
-    }
+    let was_in = newest.all_in().count();
+    let why = (!may_lack).then(|| quorum.why(&newest));
+    check_enough(&path, &members, geometry, (was_in, &missing), why)?;
     let Agreed {
         roster,
         witness,
@@ -125,7 +115,7 @@ pub(super) fn choose(
     // A crash may have kept it from one of them, which must be enough alone from here on.
     let is_lagging = members.iter().any(|member| own_of(member) != Some(&roster));
     let start = MirrorStart {
-        main_number: members[0].number,
+        numbers: members.iter().map(|member| member.number).collect(),
         roster,
         pool_uuid: *pool_uuid,
         is_changed: is_lagging,
@@ -135,7 +125,61 @@ pub(super) fn choose(
     Ok(Membership { members, start })
 }
 
-/// A member that was served alone says that the others are out; if two say so of each other, each has
+/// The numbers of members that a roster calls in and that were not given.
+fn missing_of(given: &[Candidate], roster: &Roster) -> Vec<u32> {
+    let is_given = |(number, identity): (u32, u64)| {
+        let is_it = |member: &Candidate| member.number == number && member.identity == identity;
+        given.iter().any(is_it)
+    };
+    let missing = roster.all_in().filter(|member| !is_given(*member));
+    missing.map(|(number, _)| number).collect()
+}
+
+/// Refuses members that are not enough; `was_in` is how many the newest roster calls in. Where neither the caller nor a
+/// witness says that those which are missing may be, `why` is what the witness says.
+fn check_enough(
+    path: &Path,
+    members: &[Candidate],
+    geometry: &Geometry,
+    (was_in, missing): (usize, &[u32]),
+    why: Option<String>,
+) -> Result<()> {
+    let has = |number: &u32| members.iter().any(|member| member.number == *number);
+    let lacking: Vec<u32> = (0..geometry.members)
+        .filter(|number| !has(number))
+        .collect();
+    if let [one, another, ..] = lacking[..]
+        && !members.is_empty()
+    {
+        return Err(refused(
+            path,
+            format!(
+                "members {one} and {another} of the pool were not given, are out, or are old copies, and some blocks \
+                 may be on those two alone"
+            ),
+            "name one of them as it was in use last",
+        ));
+    }
+    let is_majority = 2 * members.len() > was_in;
+    let why = why.filter(|_| !is_majority && !mutated(Mutant::OpenedWithoutMemberThatIsIn));
+    match (missing.first(), why) {
+        (Some(number), Some(why)) => Err(refused(
+            path,
+            format!(
+                "member {number} of the pool has all that was acknowledged, too, and was not given{why}"
+            ),
+            "name it as well; if it is gone for good, open the pool without it (on the command line --without-missing)",
+        )),
+        _ if members.is_empty() => Err(refused(
+            path,
+            "it was taken out of the pool, or it is an old copy of a member".into(),
+            "name the member that was in use last",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A member that was served without others says that those are out; if two say so of each other, each has
 /// writes that the other lacks.
 fn check_one_history(given: &[Candidate], own: &[Option<Roster>], newest: &Roster) -> Result<()> {
     if mutated(Mutant::TwoHistoriesJoined) {
@@ -147,9 +191,8 @@ fn check_one_history(given: &[Candidate], own: &[Option<Roster>], newest: &Roste
         };
         let is_same_epoch = roster.epoch == newest.epoch;
         if is_same_epoch || roster.is_of_another_history(newest, member.number, member.identity) {
-            let other = given
-                .iter()
-                .find(|other| newest.has_in(other.number, other.identity));
+            let mut others = given.iter().filter(|other| other.number != member.number);
+            let other = others.find(|other| newest.has_in(other.number, other.identity));
             return Err(refused(
                 member.region.path(),
                 format!(
@@ -160,7 +203,7 @@ fn check_one_history(given: &[Candidate], own: &[Option<Roster>], newest: &Roste
                         .display()
                         .to_string())
                 ),
-                "name only the member whose writes are to be kept",
+                "name only the members whose writes are to be kept",
             ));
         }
     }

@@ -1,5 +1,5 @@
-//! Superblocks of a mirror that the medium has changed. All of one but the member's number and name is in the other's,
-//! too; the number is the one that is left, and of the name the roster has what counts.
+//! Superblocks of a mirror that the medium has changed. All of one but the member's number and name is in the others',
+//! too; the number is one of those that are left, and of the name the roster has what counts.
 
 use std::mem::offset_of;
 
@@ -40,17 +40,17 @@ pub(crate) fn like(
     Some(superblock.encode())
 }
 
-/// What a superblock that is not valid must be, if it is that but for a few bits: the one of the member that the pool
-/// has beside `other`, whose own is `superblock`.
+/// What a superblock that is not valid must be, if it is that but for a few bits: the one of a member that the pool has
+/// beside `other`, whose own is `superblock`; its number is one of `left`.
 pub(super) fn mended(
     region: &Region,
     other: &Region,
     superblock: &Superblock,
+    left: &[u32],
 ) -> Option<Superblock> {
     if region.len() < superblock.member_bytes || region.has_media_error(0, SUPERBLOCK_BYTES) {
         return None;
     }
-    let number = superblock.member ^ 1;
     let geometry = Geometry::from_superblock(superblock);
     let roster = Roster::read(other, &geometry, &superblock.pool_uuid)?;
     let mut found = [0; SUPERBLOCK_BYTES];
@@ -59,22 +59,26 @@ pub(super) fn mended(
         // As it was written: by another release, which may know why it differs.
         return None;
     }
-    let right = like(
-        &superblock.encode(),
-        number,
-        roster.identity(number)?,
-        &found,
-    )?;
-    // The check follows from the rest.
-    let covered = right.iter().zip(&found).take(offset_of!(Superblock, crc));
-    let flipped_bits: u32 = covered.map(|(one, other)| (one ^ other).count_ones()).sum();
-    let mended = Superblock::decode(&right)?;
-    (flipped_bits <= FLIPPED_BITS_MAX).then_some(mended)
+    // Names differ in more bits than that.
+    left.iter().find_map(|number| {
+        let name = roster.identity(*number)?;
+        let right = like(&superblock.encode(), *number, name, &found)?;
+        // The check follows from the rest.
+        let covered = right.iter().zip(&found).take(offset_of!(Superblock, crc));
+        let flipped_bits: u32 = covered.map(|(one, other)| (one ^ other).count_ones()).sum();
+        let mended = Superblock::decode(&right)?;
+        (flipped_bits <= FLIPPED_BITS_MAX).then_some(mended)
+    })
 }
 
 /// Whether what does not start as a member has a roster all the same, by which it was served without `other`, whose
-/// superblock is `superblock`: then it has what that one lacks.
-pub(super) fn was_served_without(region: &Region, other: &Region, superblock: &Superblock) -> bool {
+/// superblock is `superblock`: then it has what that one lacks. Its number is one of `left`.
+pub(super) fn was_served_without(
+    region: &Region,
+    other: &Region,
+    superblock: &Superblock,
+    left: &[u32],
+) -> bool {
     let geometry = Geometry::from_superblock(superblock);
     let read = |region| Roster::read(region, &geometry, &superblock.pool_uuid);
     if region.len() < superblock.member_bytes {
@@ -83,11 +87,12 @@ pub(super) fn was_served_without(region: &Region, other: &Region, superblock: &S
     let (Some(own), Some(others)) = (read(region), read(other)) else {
         return false;
     };
-    let number = superblock.member ^ 1;
+    let is_of_another = |number: &u32| {
+        let identity = own.identity(*number);
+        identity.is_some_and(|identity| own.is_of_another_history(&others, *number, identity))
+    };
     match own.epoch > others.epoch {
         true => !own.has_in(superblock.member, identity_of(&superblock.member_uuid)),
-        false => own
-            .identity(number)
-            .is_some_and(|identity| own.is_of_another_history(&others, number, identity)),
+        false => left.iter().any(is_of_another),
     }
 }

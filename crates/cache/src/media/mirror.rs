@@ -1,35 +1,32 @@
-//! Two members that hold the same: all metadata, and every dirty block in two halves.
+//! Members that hold the same: all metadata is on each, and every block that the backing lacks in two halves, on two of
+//! them.
 //!
-//! The halves of a slot lie at the same offset of both members. A block that the backing has needs one half only, the
-//! first; which halves hold it is known in DRAM. While both members are in, each store goes to both. A member whose
-//! fence fails is taken out by a roster that is durable on the other one, and only then anything is acknowledged that
-//! it lacks (I13). One that comes back is stored to from the moment at which it joins, and counts for nothing until it
-//! has everything (`engine::rebuild`).
+//! A block that the backing has needs one half only, the first; which halves hold it is known in DRAM. While all
+//! members are in, each store goes to each that it belongs to. A member whose fence fails is taken out by a roster that
+//! is durable on all others, and only then anything is acknowledged that it lacks (I13). So of any members that were in
+//! and that are more than half of those, one knows of every member that was taken out since: they may be served without
+//! the others. A second member is never taken out: there would be blocks of which no half is left. One that comes
+//! back is stored to from the moment at which it joins, and counts for nothing until it has everything
+//! (`engine::rebuild`).
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 
 use forebay_pmem::{PmemError, Region};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::media::geometry::Geometry;
+use crate::media::geometry::{Geometry, Pair};
 use crate::media::roster::Roster;
-use crate::media::served::{Place, Served};
+use crate::media::served::{BOTH, FIRST, SECOND, Served};
 use crate::media::start::MirrorStart;
+use crate::media::view::{Half, Halves, Numbered, Opened, View};
 use crate::media::witness::{Witness, absent};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
-/// Members that can join while a pool is open.
-const ADDED_MAX: usize = 15;
-
-/// The regions that a pool was opened with: of the member that led, and of the other one.
-pub(super) type Opened<'m> = (&'m Region, Option<&'m Region>);
-
 /// What a mirrored medium has beside its members.
 pub(super) struct Mirror {
-    /// The number of the member that led when the pool was opened.
-    main_number: u32,
+    members: Numbered,
     /// A `Served`. Stored under the roster's lock.
     served: AtomicU64,
     roster: Mutex<Roster>,
@@ -38,108 +35,34 @@ pub(super) struct Mirror {
     pool_uuid: [u8; 16],
     /// A byte for each slot: which of its halves hold its block (`Served::note`).
     notes: Box<[AtomicU8]>,
-    /// Members that joined, in that order. They stay until the pool is closed: a thread may still look at one that
-    /// has left.
-    added: [OnceLock<Region>; ADDED_MAX],
     /// Held by a thread that writes lines of the volume table.
     volume_lines: Mutex<()>,
 }
 
-/// One half of a slot or both, where they are.
-#[derive(Clone, Copy)]
-pub(super) struct Halves<'m> {
-    /// What is read.
-    pub(super) one: &'m Region,
-    /// The other half, if the block is there, too.
-    pub(super) other: Option<&'m Region>,
-}
-
-impl<'m> Halves<'m> {
-    #[inline(always)]
-    pub(super) fn one(region: &'m Region) -> Halves<'m> {
-        Halves {
-            one: region,
-            other: None,
-        }
-    }
-    #[inline(always)]
-    pub(super) fn each(self, mut visit: impl FnMut(&'m Region)) {
-        visit(self.one);
-        if let Some(other) = self.other {
-            visit(other);
-        }
-    }
-}
-
-/// The members as they are at one moment.
-#[derive(Clone, Copy)]
-pub(super) struct View<'m> {
-    regions: [Option<&'m Region>; 2],
-    served: Served,
-}
-
-impl<'m> View<'m> {
-    #[inline]
-    fn region(&self, place: Place) -> Option<&'m Region> {
-        self.regions[place as usize]
-    }
-    /// The member there, or the other one if the pool has none there.
-    fn region_or_other(&self, place: Place) -> &'m Region {
-        let region = self.region(place).or(self.region(place.other()));
-        region.expect("a pool has a member")
-    }
-    fn live(&self, place: Place) -> Option<&'m Region> {
-        self.region(place).filter(|_| self.served.is_live(place))
-    }
-    /// The members that are stored to; first one that has all that was acknowledged.
-    pub(super) fn copies(&self) -> (&'m Region, Option<&'m Region>) {
-        let leads = match self.served.complete() & Place::Main.bit() {
-            0 => Place::Mate,
-            _ => Place::Main,
-        };
-        (self.region_or_other(leads), self.live(leads.other()))
-    }
-    /// Both members, if both have all that was acknowledged.
-    pub(super) fn complete_pair(&self) -> Option<(&'m Region, &'m Region)> {
-        let is_complete = |place: &Place| self.served.complete() & place.bit() != 0;
-        let pair = [Place::Main, Place::Mate];
-        let [main, mate] = pair.map(|place| self.region(place).filter(|_| is_complete(&place)));
-        Some((main?, mate?))
-    }
-}
-
 impl Mirror {
-    /// `first` tells the place of a slot's first half.
-    pub(super) fn new(
-        start: MirrorStart,
-        has_mate: bool,
-        slots: u32,
-        first: impl Fn(&Mirror, u32) -> Place,
-    ) -> Mirror {
+    pub(super) fn new(start: MirrorStart, geometry: &Geometry) -> Mirror {
         let mirror = Mirror {
-            main_number: start.main_number,
-            served: AtomicU64::new(Served::new(has_mate).0),
+            members: Numbered::new(&start.numbers, geometry.members),
+            served: AtomicU64::new(Served::new(start.missing(geometry)).0),
             roster: Mutex::new(start.roster),
             witness: Mutex::new(start.witness),
             pool_uuid: start.pool_uuid,
             notes: Box::default(),
-            added: std::array::from_fn(|_| OnceLock::new()),
             volume_lines: Mutex::new(()),
         };
-        mirror.laid_out(slots, first)
+        mirror.laid_out(geometry.slots())
     }
 
     /// The same over other slots: what is in them is in their first halves, until more is known.
-    pub(super) fn laid_out(self, slots: u32, first: impl Fn(&Mirror, u32) -> Place) -> Mirror {
-        let served = self.served();
-        let note = |slot| AtomicU8::new(served.note(first(&self, slot).bit()));
-        let notes = (0..slots).map(note).collect();
+    pub(super) fn laid_out(self, slots: u32) -> Mirror {
+        let note = self.served().note(FIRST);
+        let notes = (0..slots).map(|_| AtomicU8::new(note)).collect();
         Mirror { notes, ..self }
     }
 
     #[inline]
     fn served(&self) -> Served {
-        // Acquire: what is stored for one member alone comes after the roster that says so, and a region that joined
+        // Acquire: what is stored for some members alone comes after the roster that says so, and a region that joined
         // is there.
         Served(self.served.load(Ordering::Acquire))
     }
@@ -148,20 +71,20 @@ impl Mirror {
         self.served.store(served.0, Ordering::Release);
     }
     #[inline]
-    pub(super) fn view<'m>(&'m self, (main, mate): Opened<'m>) -> View<'m> {
-        let served = self.served();
-        let at = |place, opened| match served.region(place) {
-            0 => opened,
-            added => self.added[added - 1].get(),
-        };
-        View {
-            regions: [at(Place::Main, Some(main)), at(Place::Mate, mate)],
-            served,
-        }
+    pub(super) fn view<'m>(&'m self, opened: Opened<'m>) -> View<'m> {
+        View::new(&self.members, opened, self.served())
     }
     /// Members that joined since the pool was opened.
-    pub(super) fn added(&self) -> impl Iterator<Item = &Region> {
-        self.added.iter().filter_map(OnceLock::get)
+    pub(super) fn joined(&self) -> impl Iterator<Item = &Region> {
+        self.members.regions_joined()
+    }
+    /// Every region that has or had this number.
+    pub(super) fn ever_at<'m>(
+        &'m self,
+        opened: Opened<'m>,
+        number: u32,
+    ) -> impl Iterator<Item = &'m Region> {
+        self.members.ever_at(opened, number)
     }
 
     /// Whether a member of this pool has writes that the pool lacks.
@@ -183,14 +106,6 @@ impl Mirror {
     pub(super) fn has_changed(&self) -> bool {
         self.served().has_changed()
     }
-    /// The place of the member of this number.
-    #[inline]
-    pub(super) fn place_of(&self, number: u32) -> Place {
-        match number == self.main_number {
-            true => Place::Main,
-            false => Place::Mate,
-        }
-    }
     #[inline]
     fn note(&self, slot: u32) -> u8 {
         self.notes[slot as usize].load(Ordering::Relaxed)
@@ -205,124 +120,143 @@ impl Mirror {
         self.set_note(slot, note);
     }
     /// Both halves hold the block of a slot.
-    pub(super) fn note_both(&self, slot: u32) {
+    pub(super) fn note_both(&self, slot: u32, pair: Pair) {
         let served = self.served();
-        self.set_note(slot, served.note(served.live()));
+        self.set_note(slot, served.note(served.live(pair)));
     }
 
     /// What stores to a whole private slot go to: both halves, or for a block that the backing has the first; or the
     /// half on the member that is left. Notes it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn halves_to_fill<'m>(
         &self,
         view: View<'m>,
         slot: u32,
-        first: Place,
+        pair: Pair,
         is_dirty: bool,
     ) -> Halves<'m> {
-        let (one, other) = (view.live(first), view.live(first.other()));
-        let other = other.filter(|_| {
-            (is_dirty || one.is_none()) && !(mutated(Mutant::CopyNotStreamed) && one.is_some())
-        });
-        let bit = |region: Option<&Region>, place: Place| match region {
-            Some(_) => place.bit(),
-            None => 0,
+        let halves = match view.served.live(pair) {
+            BOTH if !is_dirty || mutated(Mutant::CopyNotStreamed) => FIRST,
+            live => live,
         };
-        let halves = bit(one, first) | bit(other, first.other());
         self.set_note(slot, view.served.note(halves));
-        match (one, other) {
-            (Some(one), other) => Halves { one, other },
-            (None, Some(other)) => Halves::one(other),
-            (None, None) => Halves::one(view.region_or_other(first)),
-        }
+        view.halves(pair, halves)
     }
 
     /// Where the block of a slot is: what is read first, and what else holds it. Of a member that is out only what
     /// no other one has.
     #[inline]
-    pub(super) fn halves_of<'m>(&self, view: View<'m>, slot: u32, first: Place) -> Halves<'m> {
-        let halves = view.served.halves(self.note(slot));
-        let holds = |place: Place| view.region(place).filter(|_| halves & place.bit() != 0);
-        match (holds(first), holds(first.other())) {
-            (Some(one), other) => Halves { one, other },
-            (None, Some(other)) => Halves::one(other),
-            (None, None) => Halves::one(view.region_or_other(first)),
-        }
+    pub(super) fn halves_of<'m>(&self, view: View<'m>, slot: u32, pair: Pair) -> Halves<'m> {
+        view.halves(pair, view.served.halves(self.note(slot), pair))
     }
 
-    /// What lacks the block of a slot: of a dirty one, any member that is stored to; of a clean one, that of the first
-    /// half, if it is stored to.
+    /// What lacks the block of a slot: of a dirty one, either of its members that is stored to; of a clean one, that of
+    /// the first half, if it is stored to.
     pub(super) fn lacking<'m>(
         &self,
         view: View<'m>,
         slot: u32,
-        first: Place,
+        pair: Pair,
         is_dirty: bool,
     ) -> Lacking<'m> {
-        let halves = view.served.halves(self.note(slot));
-        let holds = |place: Place| view.live(place).filter(|_| halves & place.bit() != 0);
-        let Some(from) = holds(first).or(holds(first.other())) else {
-            return Lacking::Everything;
+        let held = view.served.halves(self.note(slot), pair);
+        let live = view.served.live(pair);
+        let wanted = if is_dirty { live } else { live & FIRST };
+        let from = match held & FIRST {
+            0 => held & SECOND,
+            first => first,
         };
-        let lacks = |place: Place| view.live(place).filter(|_| halves & place.bit() == 0);
-        let second = lacks(first.other()).filter(|_| is_dirty);
-        match lacks(first).or(second) {
-            None => Lacking::Nothing,
-            // Of two halves one is there, so that this is the other one. What leaves or joins meanwhile does so in
-            // another generation than the note's.
-            Some(to) => Lacking::Half {
+        if from == 0 {
+            return Lacking::Everything;
+        }
+        let to = wanted & !held;
+        match (view.half(pair, from), view.half(pair, to)) {
+            (Some(from), Some(to_half)) if to != 0 => Lacking::Half {
                 from,
-                to,
-                note: view.served.note(view.served.live()),
+                to: to_half,
+                // What leaves or joins meanwhile does so in another generation than this one's.
+                note: view.served.note(held | to),
             },
+            _ => Lacking::Nothing,
         }
     }
 
-    /// Whether the block of a slot is on every member that is stored to, so that it may be changed in place, or others
-    /// may rest on it.
+    /// Whether the block of a slot is on both its members, of those that are stored to, so that it may be changed in
+    /// place, or others may rest on it.
     #[inline]
-    pub(super) fn is_protected(&self, slot: u32) -> bool {
-        let served = self.served();
-        served.halves(self.note(slot)) == served.live()
+    pub(super) fn is_protected(&self, slot: u32, pair: impl FnOnce() -> Pair) -> bool {
+        let (served, note) = (self.served(), self.note(slot));
+        if served.0 == 0 {
+            return note & BOTH == BOTH;
+        }
+        let pair = pair();
+        served.halves(note, pair) == served.live(pair)
     }
 
-    /// Fences the members that are in. One whose fence fails is taken out, if another is left.
+    /// Fences the members that are in. One whose fence fails is taken out, if all others are complete.
     #[inline]
     pub(super) fn fence(&self, geometry: &Geometry, opened: Opened<'_>) -> Result<()> {
         let view = self.view(opened);
-        match (view.live(Place::Main), view.live(Place::Mate)) {
-            (Some(main), Some(mate)) => match main.fence_pair(mate) {
-                (Ok(()), Ok(())) => Ok(()),
-                (Ok(()), Err(failed)) => {
-                    self.take_out(geometry, opened, view, Place::Mate, failed.into())
-                }
-                (Err(failed), Ok(())) => {
-                    self.take_out(geometry, opened, view, Place::Main, failed.into())
-                }
-                (Err(failed), Err(_)) => Err(failed.into()),
-            },
-            (Some(alone), None) | (None, Some(alone)) => Ok(alone.fence()?),
-            (None, None) => unreachable!("one member is always in"),
+        if let Some(Opened {
+            main,
+            others: [other],
+        }) = view.unchanged()
+        {
+            let failed = match main.fence_pair(other) {
+                (Ok(()), Ok(())) => return Ok(()),
+                (own, others) => [own, others],
+            };
+            return self.take_out_failed(geometry, opened, view, failed);
+        }
+        self.fence_all(geometry, opened, view)
+    }
+
+    /// The same of other than two members that are as they were opened.
+    #[cold]
+    fn fence_all(&self, geometry: &Geometry, opened: Opened<'_>, view: View<'_>) -> Result<()> {
+        let regions: Vec<&Region> = view.live().map(|(_, region)| region).collect();
+        let fenced = Region::fence_all(&regions);
+        match fenced.iter().all(std::result::Result::is_ok) {
+            true => Ok(()),
+            false => self.take_out_failed(geometry, opened, view, fenced),
+        }
+    }
+
+    /// Takes out the one member whose fence failed, of all that are stored to.
+    #[cold]
+    fn take_out_failed(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        view: View<'_>,
+        fenced: impl IntoIterator<Item = std::result::Result<(), PmemError>>,
+    ) -> Result<()> {
+        let numbered = view.live().zip(fenced);
+        let mut failed = numbered.filter_map(|((number, _), fenced)| Some((number, fenced.err()?)));
+        let Some((number, error)) = failed.next() else {
+            return Ok(());
+        };
+        match failed.next() {
+            None => self.take_out(geometry, opened, view, number, error.into()),
+            Some(_) => Err(error.into()),
         }
     }
 
     /// Whether the member of this number is stored to, and whether it has everything.
     pub(super) fn standing(&self, number: u32) -> (bool, bool) {
-        let (served, bit) = (self.served(), self.place_of(number).bit());
-        (served.live() & bit != 0, served.complete() & bit != 0)
+        let served = self.served();
+        (served.is_live(number), served.is_complete(number))
     }
 
-    /// Shows the roster, and both members with their numbers if both are complete. No member leaves or joins meanwhile.
+    /// Shows the roster, and the members that are complete with their numbers. No member leaves or joins meanwhile.
     pub(super) fn on_complete<T>(
         &self,
         opened: Opened<'_>,
-        look: impl FnOnce(&Roster, [u8; 16], [(u32, &Region); 2]) -> T,
-    ) -> Option<T> {
+        look: impl FnOnce(&Roster, [u8; 16], &[(u32, &Region)]) -> T,
+    ) -> T {
         let roster = forebay_pmem::lock_or_yield(&self.roster);
-        let (main, mate) = self.view(opened).complete_pair()?;
-        let places = [(Place::Main, main), (Place::Mate, mate)];
-        let members = places.map(|(place, region)| (self.number_at(place), region));
-        Some(look(&roster, self.pool_uuid, members))
+        let members: Vec<_> = self.view(opened).complete().collect();
+        look(&roster, self.pool_uuid, &members)
     }
 
     /// Takes the member of this number out, as if it had failed.
@@ -332,26 +266,33 @@ impl Mirror {
         opened: Opened<'_>,
         number: u32,
     ) -> Result<()> {
-        let last = ErrorKind::Options(format!(
-            "member {number} of the pool is the only one that is in; it cannot be taken out"
-        ));
         let seen = self.view(opened);
-        self.take_out(geometry, opened, seen, self.place_of(number), last.into())
+        let refused = match seen.served.lacking() {
+            Some(lacking) if geometry.members > 2 => format!(
+                "member {lacking} of the pool does not have everything, and some blocks are on members {lacking} and \
+                 {number} alone; bring that one back first"
+            ),
+            _ => format!(
+                "member {number} of the pool is the only one that is in; it cannot be taken out"
+            ),
+        };
+        let refused = ErrorKind::Options(refused);
+        self.take_out(geometry, opened, seen, number, refused.into())
     }
 
-    /// Takes a member out, which `failed` when the members were those `seen`. When it returns, the roster of the member
-    /// that is left says so, durably, and nothing is stored to the other one any more. If it has left already, one
+    /// Takes a member out, which `failed` when the members were those `seen`. When it returns, the rosters of all members
+    /// that are left say so, durably, and nothing is stored to the other one any more. If it has left already, one
     /// that stands in its place stays: what was in flight when that one joined has ended before it was called in.
     ///
     /// # Errors
-    /// The member that was to be left is out already, or not complete, or fails, too.
+    /// Another member is out already, or not complete, or fails, too.
     #[cold]
     fn take_out(
         &self,
         geometry: &Geometry,
         opened: Opened<'_>,
         seen: View<'_>,
-        gone: Place,
+        gone: u32,
         failed: Error,
     ) -> Result<()> {
         let mut roster = forebay_pmem::lock_or_yield(&self.roster);
@@ -360,26 +301,38 @@ impl Mirror {
         if !view.served.is_live(gone) || is_another {
             return Ok(());
         }
-        let left = gone.other();
-        let is_enough = view.served.complete() & left.bit() != 0;
-        let Some(left) = view.region(left).filter(|_| is_enough) else {
+        if view.served.lacking().is_some_and(|lacking| lacking != gone) {
             return Err(failed);
-        };
-        let next = roster.without(self.number_at(gone));
+        }
+        let left = || view.complete().filter(|(number, _)| *number != gone);
+        assert!(
+            left().count() as u32 + 1 == geometry.members,
+            "it alone is gone"
+        );
+        let next = roster.without(gone);
         // Before the roster is stored: one that may reach the medium, and does not count, looks like another history.
-        left.fence()?;
-        let is_rebuilding = view.served.rebuilding() & gone.bit() != 0;
+        left().try_for_each(|(_, region)| region.fence())?;
+        let is_rebuilding = view.served.rebuilding() == Some(gone);
         match self.tell_witness(&roster, &next) {
-            // The roster calls it rebuilding, and so does no opening need it: that may stay.
+            // The rosters call it rebuilding, and so does no opening need it: that may stay.
             Err(_) if is_rebuilding => {
                 self.set_served(view.served.without(gone));
                 return Ok(());
             }
             told => told?,
         }
-        if !mutated(Mutant::RosterAfterAcknowledgement) {
-            // Before anything is acknowledged that the member lacks.
-            next.settle(left, geometry, self.pool_uuid)?;
+        // Before anything is acknowledged that the member lacks: on all that are left, so that of any of them which are
+        // more than half of those that were in, one says it.
+        let told = match (
+            mutated(Mutant::RosterAfterAcknowledgement),
+            mutated(Mutant::RosterOnOneMember),
+        ) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => usize::MAX,
+        };
+        for (_, region) in left().take(told) {
+            next.settle(region, geometry, self.pool_uuid)?;
         }
         *roster = next;
         self.set_served(view.served.without(gone));
@@ -412,14 +365,14 @@ impl Mirror {
         made: Option<Witness>,
     ) -> Result<()> {
         let mut roster = forebay_pmem::lock_or_yield(&self.roster);
-        let pair = self.view(opened).complete_pair();
-        let (Some((main, mate)), false) = (pair, made.is_some() && roster.witness().is_some())
-        else {
+        let view = self.view(opened);
+        let has_one = made.is_some() && roster.witness().is_some();
+        if view.served.lacking().is_some() || has_one {
             return Err(ErrorKind::Options(
                 "a witness comes and goes while both members are in, one at a time".into(),
             )
             .into());
-        };
+        }
         let next = roster.witnessed(made.as_ref().map(|made| made.name().clone()));
         match &made {
             // Before a member names it: then it must not be older than that one.
@@ -427,7 +380,7 @@ impl Mirror {
             // Where it is there a member that is not yet told asks it in vain.
             None => drop(self.tell_witness(&roster, &next)),
         }
-        for member in [main, mate] {
+        for (_, member) in view.complete() {
             next.settle(member, geometry, self.pool_uuid)?;
         }
         *roster = next;
@@ -453,30 +406,23 @@ impl Mirror {
         Some((path, opened.is_some_and(Witness::is_there)))
     }
 
-    fn number_at(&self, place: Place) -> u32 {
-        match place {
-            Place::Main => self.main_number,
-            Place::Mate => self.main_number ^ 1,
-        }
-    }
-
     /// The mapping of a member, if it was ever there.
     pub(super) fn at<'m>(&'m self, opened: Opened<'m>, number: u32) -> Option<&'m Region> {
-        self.view(opened).region(self.place_of(number))
+        self.view(opened).region(number)
     }
 
     /// The mapping of a member that is out, if it was ever there.
     pub(super) fn gone<'m>(&'m self, opened: Opened<'m>, number: u32) -> Option<&'m Region> {
         let view = self.view(opened);
-        let place = self.place_of(number);
-        view.region(place).filter(|_| !view.served.is_live(place))
+        let region = view.region(number);
+        region.filter(|_| !view.served.is_live(number))
     }
 
-    /// Has a member join at the place of one that is out: stored to from now on, and not yet believed. When this
-    /// returns both rosters say so, durably.
+    /// Has a member join in the place of the one that is out: stored to from now on, and not yet believed. When this
+    /// returns all rosters say so, durably.
     ///
     /// # Errors
-    /// A member of this number is in; too many have joined; a fence fails. Of the complete member, that is fatal.
+    /// The member of this number is not out; too many have joined; a fence fails. Of a complete member, that is fatal.
     pub(super) fn join(
         &self,
         geometry: &Geometry,
@@ -487,29 +433,26 @@ impl Mirror {
     ) -> Result<()> {
         let mut roster = forebay_pmem::lock_or_yield(&self.roster);
         let view = self.view(opened);
-        let place = self.place_of(number);
-        let slot = self.added.iter().position(|added| added.get().is_none());
-        let joined = slot.and_then(|slot| view.served.joined(place, slot + 1));
-        let (Some(slot), Some(joined)) = (slot, joined) else {
+        if view.served.is_live(number) {
+            return Err(ErrorKind::Options(format!("member {number} is in use")).into());
+        }
+        let Some(joined) = view.served.joined(number) else {
             return Err(ErrorKind::Options(
                 "too many members have joined since the pool was opened; open it again".into(),
             )
             .into());
         };
-        if view.served.is_live(place) {
-            return Err(ErrorKind::Options(format!("member {number} is in use")).into());
-        }
-        let (complete, _) = view.copies();
         let next = roster.with_rebuilding(number, identity);
         self.tell_witness(&roster, &next)?;
-        // Before the new member's: where that one is, the others know of it.
-        next.settle(complete, geometry, self.pool_uuid)?;
+        for (_, complete) in view.complete() {
+            // Before the new member's: where that one is, the others know of it.
+            next.settle(complete, geometry, self.pool_uuid)?;
+        }
         *roster = next;
         // Before what the member is sent. Without it the member is as if it were not there.
         let settled = roster.settle(&region, geometry, self.pool_uuid);
         settled.map_err(|error| unusable(&region, &error))?;
-        let added = self.added[slot].set(region);
-        assert!(added.is_ok(), "under the roster's lock");
+        self.members.add(number, joined.since(number), region);
         self.set_served(joined);
         Ok(())
     }
@@ -526,29 +469,30 @@ impl Mirror {
     ) -> Result<()> {
         let mut roster = forebay_pmem::lock_or_yield(&self.roster);
         let view = self.view(opened);
-        let place = self.place_of(number);
-        let rebuilding = view.served.rebuilding() & place.bit() != 0;
-        let Some(region) = view.live(place).filter(|_| rebuilding) else {
+        let rebuilding = view.rebuilding();
+        let is_it = view.served.rebuilding() == Some(number);
+        let Some(region) = rebuilding.filter(|_| is_it) else {
             return Err(ErrorKind::Options(format!(
                 "member {number} was taken out while it was rebuilt"
             ))
             .into());
         };
-        let (complete, _) = view.copies();
         let next = roster.with_in(number);
         self.tell_witness(&roster, &next)?;
-        // Before the member's own: a member that calls itself in is called so.
-        next.settle(complete, geometry, self.pool_uuid)?;
+        for (_, complete) in view.complete() {
+            // Before the member's own: a member that calls itself in is called so.
+            next.settle(complete, geometry, self.pool_uuid)?;
+        }
         *roster = next;
-        // From here on the pool opens with this member only, whatever its own roster says.
-        self.set_served(view.served.rebuilt(place));
+        // From here on the pool opens with this member, whatever its own roster says.
+        self.set_served(view.served.rebuilt());
         // Before anything is acknowledged that rests on the member.
         let fenced = roster.settle(region, geometry, self.pool_uuid);
         drop(roster);
         fenced.or_else(|failed| {
             let refused = unusable(region, &failed);
             let seen = self.view(opened);
-            self.take_out(geometry, opened, seen, place, failed.into())?;
+            self.take_out(geometry, opened, seen, number, failed.into())?;
             Err(refused)
         })
     }
@@ -574,8 +518,8 @@ pub(super) enum Lacking<'m> {
     Nothing,
     /// One half, which is to have what the other one has, and then the slot this note.
     Half {
-        from: &'m Region,
-        to: &'m Region,
+        from: Half<'m>,
+        to: Half<'m>,
         note: u8,
     },
     /// No member that counts has any of it.

@@ -24,6 +24,7 @@ pub(crate) mod seals;
 mod served;
 mod start;
 pub(crate) mod superblock;
+mod view;
 pub(crate) mod volumes;
 mod witness;
 
@@ -35,10 +36,10 @@ use forebay_pmem::{Counters, MediaKind, Region};
 
 use crate::error::Result;
 use crate::media::entry::{Entry, RawEntry};
-use crate::media::geometry::Geometry;
+use crate::media::geometry::{Geometry, Pair};
 use crate::media::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
-use crate::media::mirror::{Halves, Mirror, Opened};
-use crate::media::served::Place;
+use crate::media::mirror::Mirror;
+use crate::media::view::{Half, Halves, Opened};
 use crate::mutants::{Mutant, mutated};
 
 /// Bytes between two slots that are read along with them: a disk reads this many in less time than
@@ -55,6 +56,8 @@ pub(crate) struct Media {
     mirror: Option<Box<Mirror>>,
     /// There is no member beside the main one, and none can join.
     is_single: bool,
+    /// The number of the member that a mirror was opened without.
+    missing: Option<u32>,
     pub(crate) geometry: Geometry,
     slots: u32,
     transaction_limit_bytes: u64,
@@ -71,10 +74,9 @@ impl Media {
         checksums: bool,
     ) -> Media {
         assert!(members.len() == geometry.members as usize || mirror.is_some());
-        let has_mate = members.len() > 1;
-        let is_single = !has_mate && mirror.is_none();
-        let mirror = mirror
-            .map(|start| Mirror::new(start, has_mate, geometry.slots(), first_half(geometry)));
+        let is_single = members.len() == 1 && mirror.is_none();
+        let missing = mirror.as_ref().and_then(|start| start.missing(&geometry));
+        let mirror = mirror.map(|start| Mirror::new(start, &geometry));
         let mut members = members.into_iter();
         let main = members.next().expect("a pool has a member");
         Media {
@@ -82,6 +84,7 @@ impl Media {
             others: members.collect(),
             mirror: mirror.map(Box::new),
             is_single,
+            missing,
             slots: geometry.slots(),
             transaction_limit_bytes: geometry.transaction_limit_bytes(),
             geometry,
@@ -90,9 +93,7 @@ impl Media {
     }
     /// The same members under another plan.
     pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
-        let mirror = self
-            .mirror
-            .map(|mirror| mirror.laid_out(geometry.slots(), first_half(geometry)));
+        let mirror = self.mirror.map(|mirror| mirror.laid_out(geometry.slots()));
         Media {
             mirror: mirror.map(Box::new),
             slots: geometry.slots(),
@@ -104,43 +105,53 @@ impl Media {
     /// A member that holds the metadata.
     #[inline]
     pub(crate) fn main(&self) -> &Region {
-        match self.mirror.is_none() {
-            true => &self.main,
-            false => self.copies().0,
-        }
-    }
-    /// The other member that holds the metadata.
-    pub(crate) fn mate(&self) -> Option<&Region> {
-        self.copies().1
-    }
-    /// Both, as they are at one moment: if the first were looked at before a member is taken out and the second after
-    /// that, the one that is left could be missed.
-    #[cold]
-    fn copies(&self) -> (&Region, Option<&Region>) {
         match &self.mirror {
-            Some(mirror) => mirror.view(self.opened()).copies(),
-            None => (&self.main, None),
+            None => &self.main,
+            Some(mirror) => self.leading(mirror),
         }
     }
-    /// Those members.
+    #[cold]
+    fn leading<'m>(&'m self, mirror: &'m Mirror) -> &'m Region {
+        mirror.view(self.opened()).leading()
+    }
+    /// All that do, first one that has everything, as they are at one moment: if one were looked at before a member is
+    /// taken out and the others after that, one that is left could be missed.
     pub(crate) fn metadata(&self) -> impl Iterator<Item = &Region> + Clone {
-        let (main, mate) = self.copies();
-        std::iter::once(main).chain(mate)
+        let live = self
+            .mirror
+            .iter()
+            .flat_map(|mirror| mirror.view(self.opened()).live());
+        let own = self.mirror.is_none().then_some(&*self.main);
+        own.into_iter().chain(live.map(|(_, region)| region))
+    }
+    /// Whether several do.
+    pub(crate) fn has_copies(&self) -> bool {
+        self.metadata().nth(1).is_some()
     }
     /// Has `write` change each copy of the metadata; returns what it said of the first.
     #[inline(always)]
     pub(crate) fn on_metadata<T>(&self, mut write: impl FnMut(&Region) -> T) -> T {
-        if self.mirror.is_none() {
+        let Some(mirror) = &self.mirror else {
             return write(&self.main);
-        }
-        let (main, mate) = self.copies();
+        };
+        let view = mirror.view(self.opened());
+        let Some(Opened { main, others }) = view.unchanged() else {
+            let mut written = None;
+            view.on_changed(&mut |region| {
+                let one = write(region);
+                written.get_or_insert(one);
+            });
+            return written.expect("a member is stored to");
+        };
         let written = write(main);
-        if let Some(mate) = mate.filter(|_| !mutated(Mutant::RecordOnOneMember)) {
-            write(mate);
+        if !mutated(Mutant::RecordOnOneMember) {
+            for other in others {
+                write(other);
+            }
         }
         written
     }
-    /// Whether two members hold the same.
+    /// Whether several members hold the same.
     #[inline]
     pub(crate) fn is_mirrored(&self) -> bool {
         self.mirror.is_some()
@@ -155,7 +166,7 @@ impl Media {
     }
     /// All members in their order; of a mirror those that were in when it was opened, and those that joined.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Region> {
-        let joined = self.mirror.iter().flat_map(|mirror| mirror.added());
+        let joined = self.mirror.iter().flat_map(|mirror| mirror.joined());
         std::iter::once(&*self.main)
             .chain(&self.others)
             .chain(joined)
@@ -205,8 +216,8 @@ impl Media {
     }
     /// Sends a slot that recovery found towards the medium.
     pub(crate) fn flush_found_slot(&self, slot: u32) {
-        let (halves, base) = self.slot_halves(slot);
-        halves.each(|region| self.flush_found(region, base, self.block_bytes()));
+        let halves = self.slot_halves(slot);
+        halves.each(|half| self.flush_found(half.region, half.offset, self.block_bytes()));
     }
     /// Says that what lies before the table will be read.
     pub(crate) fn read_head_ahead(&self) {
@@ -268,8 +279,8 @@ impl Media {
     #[inline(always)]
     pub(crate) fn slot(&self, slot: u32) -> (&Region, u64) {
         if self.mirror.is_some() {
-            let (halves, offset) = self.slot_halves(slot);
-            return (halves.one, offset);
+            let Half { region, offset } = self.slot_halves(slot).one;
+            return (region, offset);
         }
         let (member, offset) = self.geometry.slot_place(slot);
         (self.member(member), offset)
@@ -277,27 +288,27 @@ impl Media {
     /// Every place that holds its block. Of a mirror, which alone has several, not inlined: the others' commits and
     /// reads are laid out as if it were not there.
     #[inline(always)]
-    fn slot_halves(&self, slot: u32) -> (Halves<'_>, u64) {
+    fn slot_halves(&self, slot: u32) -> Halves<'_> {
         if let Some(mirror) = &self.mirror {
             return self.halves_of(mirror, slot);
         }
         let (member, offset) = self.geometry.slot_place(slot);
-        (Halves::one(self.member(member)), offset)
+        Halves::one(self.member(member), offset)
     }
     #[cold]
-    fn halves_of<'m>(&'m self, mirror: &'m Mirror, slot: u32) -> (Halves<'m>, u64) {
-        let (first, offset) = self.first_half(mirror, slot);
-        (
-            mirror.halves_of(mirror.view(self.opened()), slot, first),
-            offset,
-        )
+    fn halves_of<'m>(&'m self, mirror: &'m Mirror, slot: u32) -> Halves<'m> {
+        mirror.halves_of(mirror.view(self.opened()), slot, self.pair(slot))
     }
-    fn first_half(&self, mirror: &Mirror, slot: u32) -> (Place, u64) {
-        let (member, offset) = self.geometry.slot_place(slot);
-        (mirror.place_of(member as u32), offset)
+    #[inline]
+    fn pair(&self, slot: u32) -> Pair {
+        self.geometry.slot_pair(slot)
     }
+    #[inline]
     fn opened(&self) -> Opened<'_> {
-        (&self.main, self.others.first())
+        Opened {
+            main: &self.main,
+            others: &self.others,
+        }
     }
     /// Whether the slot's block is wherever a dirty one must be: otherwise it is neither changed in place nor
     /// shared.
@@ -310,25 +321,24 @@ impl Media {
     }
     #[cold]
     fn is_copied(&self, mirror: &Mirror, slot: u32) -> bool {
-        mirror.is_protected(slot) || mutated(Mutant::SharedWithUnprotected)
+        mirror.is_protected(slot, || self.pair(slot)) || mutated(Mutant::SharedWithUnprotected)
     }
-    /// Whether a member of a mirror is not there.
+    /// Whether a member of a mirror was not there when it was opened.
     pub(crate) fn lacks_member(&self) -> bool {
-        self.mirror.is_some() && self.others.is_empty()
+        self.missing.is_some()
     }
-    /// Whether the first half of the slot is on a member that is not there: only that one need have a block that the
+    /// Whether the first half of the slot is on a member that was not there: only that one need have a block that the
     /// backing has, too.
     pub(crate) fn is_on_missing(&self, slot: Option<u32>) -> bool {
-        let (Some(mirror), Some(slot)) = (&self.mirror, slot) else {
+        let (Some(missing), Some(slot)) = (self.missing, slot) else {
             return false;
         };
-        let (first, _) = self.first_half(mirror, slot);
-        self.others.is_empty() && first == Place::Mate
+        self.pair(slot).first == missing
     }
     /// Notes of a slot that recovery found a block in that the backing lacks: both halves hold it.
     pub(crate) fn found_copied(&self, slot: u32) {
         if let Some(mirror) = &self.mirror {
-            mirror.note_both(slot);
+            mirror.note_both(slot, self.pair(slot));
         }
     }
     #[inline(always)]
@@ -365,29 +375,31 @@ impl Media {
     /// The same of a mirror, which has checksums.
     #[cold]
     fn fill_halves(&self, mirror: &Mirror, slot: u32, block: &[u8], is_dirty: bool) -> u32 {
-        let (first, offset) = self.first_half(mirror, slot);
         let view = mirror.view(self.opened());
-        let halves = mirror.halves_to_fill(view, slot, first, is_dirty);
+        let halves = mirror.halves_to_fill(view, slot, self.pair(slot), is_dirty);
+        let Half { region, offset } = halves.one;
         match halves.other {
-            Some(other) => halves.one.stream_crc32c_pair(offset, other, offset, block),
-            None => halves.one.stream_crc32c(offset, block),
+            Some(other) => region.stream_crc32c_pair(offset, other.region, other.offset, block),
+            None => region.stream_crc32c(offset, block),
         }
     }
     /// Says that a private slot is about to be filled by parts, with what the backing lacks.
     #[inline]
     pub(crate) fn begin_slot(&self, slot: u32) {
         if let Some(mirror) = &self.mirror {
-            let (first, _) = self.first_half(mirror, slot);
-            mirror.halves_to_fill(mirror.view(self.opened()), slot, first, true);
+            mirror.halves_to_fill(mirror.view(self.opened()), slot, self.pair(slot), true);
         }
     }
     /// Streams whole lines into part of a slot that was begun, or whose block is wherever it must be.
     pub(crate) fn stream_slot_lines(&self, slot: u32, offset: usize, lines: &[u8]) {
-        let (halves, base) = self.slot_halves(slot);
-        let at = base + offset as u64;
+        let halves = self.slot_halves(slot);
+        let (one, offset) = (halves.one, offset as u64);
+        let at = one.offset + offset;
         match halves.other {
-            Some(other) => halves.one.stream_pair(at, other, at, lines),
-            None => halves.one.stream(at, lines),
+            Some(other) => {
+                (one.region).stream_pair(at, other.region, other.offset + offset, lines);
+            }
+            None => one.region.stream(at, lines),
         }
     }
     /// Streams bytes into a line of a slot whose other bytes stay, in each half as they are there.
@@ -398,9 +410,8 @@ impl Media {
         within: usize,
         bytes: &[u8],
     ) {
-        let (halves, base) = self.slot_halves(slot);
-        let at = base + line_offset as u64;
-        halves.each(|region| {
+        self.slot_halves(slot).each(|Half { region, offset }| {
+            let at = offset + line_offset as u64;
             let mut line = [0; LINE_BYTES as usize];
             region.read(at, &mut line);
             line[within..within + bytes.len()].copy_from_slice(bytes);
@@ -409,28 +420,28 @@ impl Media {
     }
     /// The same of any number of bytes from `at` on.
     pub(crate) fn stream_into_lines(&self, slot: u32, at: usize, bytes: &[u8]) {
-        let (halves, base) = self.slot_halves(slot);
         let line = LINE_BYTES as usize;
         let start = at / line * line;
         let end = (at + bytes.len()).next_multiple_of(line);
         let mut lines = vec![0; end - start];
-        halves.each(|region| {
-            region.read(base + start as u64, &mut lines);
+        self.slot_halves(slot).each(|Half { region, offset }| {
+            region.read(offset + start as u64, &mut lines);
             lines[at - start..at - start + bytes.len()].copy_from_slice(bytes);
-            region.stream(base + start as u64, &lines);
+            region.stream(offset + start as u64, &lines);
         });
     }
     /// Cached stores into a slot; durable after flush and fence.
     pub(crate) fn store_slot(&self, slot: u32, offset: usize, bytes: &[u8]) {
-        let (halves, base) = self.slot_halves(slot);
+        let halves = self.slot_halves(slot);
+        let store = |half: Half<'_>| half.region.store(half.offset + offset as u64, bytes);
         if mutated(Mutant::DeltaOnOneHalf) {
-            return halves.one.store(base + offset as u64, bytes);
+            return store(halves.one);
         }
-        halves.each(|region| region.store(base + offset as u64, bytes));
+        halves.each(store);
     }
     pub(crate) fn flush_slot(&self, slot: u32, offset: usize, len: usize) {
-        let (halves, base) = self.slot_halves(slot);
-        halves.each(|region| region.flush(base + offset as u64, len));
+        let halves = self.slot_halves(slot);
+        halves.each(|half| half.region.flush(half.offset + offset as u64, len));
     }
     /// Copies the start of a slot out without looking at it.
     #[inline]
@@ -506,11 +517,6 @@ impl Media {
     pub(crate) fn block_bytes(&self) -> usize {
         self.geometry.block_bytes as usize
     }
-}
-
-/// At which place the first half of a slot is.
-fn first_half(geometry: Geometry) -> impl Fn(&Mirror, u32) -> Place {
-    move |mirror, slot| mirror.place_of(geometry.slot_place(slot).0 as u32)
 }
 
 /// A slot of the medium.

@@ -4,10 +4,9 @@
 //! is zeroes or another slot, plain, that is not changed as long as it is one. A piece is a cache
 //! line, or a 64th of the block if that is more.
 
-use forebay_pmem::Region;
-
 use crate::media::Media;
 use crate::media::layout::{LINE_BYTES, PACKED_HEADER_BYTES, PackedHeader};
+use crate::media::view::Half;
 
 /// Pieces of a block at most: one bit each in the header.
 const PIECES_MAX: usize = 64;
@@ -74,10 +73,10 @@ impl Media {
         }
     }
 
-    /// The same of the half on a given member.
-    pub(super) fn packing_on(&self, slot: u32, member: Option<&Region>) -> Option<Packing> {
+    /// The same of a given half.
+    pub(super) fn packing_on(&self, slot: u32, half: Option<Half<'_>>) -> Option<Packing> {
         let mut raw = [0; PACKED_HEADER_BYTES];
-        self.read_slot_on(slot, member, 0, &mut raw);
+        self.read_slot_on(slot, half, 0, &mut raw);
         let header = PackedHeader::decode(&raw)?;
         let base = header.base.checked_sub(1);
         let (block, piece) = (self.block_bytes(), piece_bytes(self.block_bytes()));
@@ -96,12 +95,12 @@ impl Media {
         self.read_packed_on(slot, None, None, out)
     }
 
-    /// The same of the halves on given members, of the slot and of its base.
+    /// The same of given halves, of the slot and of its base.
     pub(super) fn read_packed_on(
         &self,
         slot: u32,
-        own: Option<&Region>,
-        of_base: Option<&Region>,
+        own: Option<Half<'_>>,
+        of_base: Option<Half<'_>>,
         out: &mut [u8],
     ) -> bool {
         debug_assert_eq!(out.len(), self.block_bytes());
@@ -123,14 +122,11 @@ impl Media {
         of_base.is_some() || !packing.base.is_some_and(|base| self.slot_lost(base))
     }
 
-    /// Copies a part of a slot out, from where it is read or from a given member.
-    fn read_slot_on(&self, slot: u32, member: Option<&Region>, offset: usize, out: &mut [u8]) {
-        match member {
+    /// Copies a part of a slot out, from where it is read or from a given half.
+    fn read_slot_on(&self, slot: u32, half: Option<Half<'_>>, offset: usize, out: &mut [u8]) {
+        match half {
             None => self.read_slot(slot, offset, out),
-            Some(region) => {
-                let (_, base) = self.geometry.slot_place(slot);
-                region.read(base + offset as u64, out);
-            }
+            Some(half) => half.region.read(half.offset + offset as u64, out),
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Seals of the entry table of a mirror: of two copies of a line that differ, which one was sent last. (Of a table of one
+//! Seals of the entry table of a mirror: of copies of a line that differ, which one was sent last. (Of a table of one
 //! copy: whether it is what was sent last; `sealed.rs`.)
 //!
 //! A lost or misdirected write leaves a line that was right once, and nothing in it tells. So each line has a seal: the
 //! round in which it was sent, and a check of both. Lines are sent in rounds, one at a time, each of which ends with a
-//! checkpoint line that has its number. A mirror's seal is one value, kept on both members, and goes with its line,
+//! checkpoint line that has its number. A mirror's seal is one value, kept on every member, and goes with its line,
 //! before the first fence of a checkpoint: an old seal beside a new S would vouch for an old line.
 //!
-//! * Of copies that differ, the one counts that fits a seal, and of two such the one of the newer round. A crash that met
-//!   a checkpoint may leave copies of which neither fits, or both of one round: then entries tell (`recovery/base.rs`),
-//!   which is enough, since the positions that its records name are not asked for.
+//! * Of copies that differ, the one counts that fits a seal, and of several such the one of the newest round. A crash that
+//!   met a checkpoint may leave copies of which none fits, or different ones of one round: then entries tell
+//!   (`recovery/base.rs`), which is enough, since the positions that its records name are not asked for.
 //! * Before a line is sent its copies are compared, and a wrong one is made right and fenced first (`settle_line`). Else
-//!   a crash could tear the right one while the wrong one stands.
+//!   a crash could tear the right ones while the wrong one stands.
 
 use forebay_pmem::Region;
 
@@ -80,8 +80,12 @@ impl Seal {
     }
 }
 
-/// Which of two copies counts, and the seal that it fits; `None` if the seals do not tell.
-fn judge(copies: [&TableLine; 2], seals: [Seal; 2], number: u32) -> Option<(usize, Seal)> {
+/// Of copies that are not all the same, the one that counts, and the seal that it fits; `None` if the seals do not tell.
+fn judge<'l>(
+    copies: impl IntoIterator<Item = &'l TableLine>,
+    seals: &[Seal],
+    number: u32,
+) -> Option<(&'l TableLine, Seal)> {
     let newest = |copy: &TableLine| {
         let fitting = seals.iter().filter(|seal| seal.fits(copy, number));
         fitting
@@ -91,13 +95,17 @@ fn judge(copies: [&TableLine; 2], seals: [Seal; 2], number: u32) -> Option<(usiz
                 false => one,
             })
     };
-    match copies.map(newest) {
-        [Some(one), Some(other)] if one.is_newer_than(other) => Some((0, one)),
-        [Some(one), Some(other)] if other.is_newer_than(one) => Some((1, other)),
-        [Some(one), None] => Some((0, one)),
-        [None, Some(other)] => Some((1, other)),
-        _ => None,
+    let mut counts: Option<(&TableLine, Seal)> = None;
+    let mut is_told = false;
+    for copy in copies {
+        let Some(seal) = newest(copy) else { continue };
+        match counts {
+            Some((_, most)) if most.is_newer_than(seal) => {}
+            Some((one, most)) if !seal.is_newer_than(most) => is_told &= one == copy,
+            _ => (counts, is_told) = (Some((copy, seal)), true),
+        }
     }
+    counts.filter(|_| is_told)
 }
 
 impl Media {
@@ -157,23 +165,21 @@ impl Media {
 
     /// Makes copies of a line equal before both are overwritten. The caller holds the checkpoint's lock.
     fn settle_line(&self, number: u32) {
-        let differ = |(one, other)| !self.is_same_line(one, other, number);
-        if self.both().is_some_and(differ) {
-            // Where the seals do not tell, a crash left both in flux, and each is as good as the other.
+        let complete = self.complete();
+        let (one, others) = complete.split_first().expect("one is complete");
+        let differs = |other: &&Region| !self.is_same_line(one, other, number);
+        if others.iter().any(differs) {
+            // Where the seals do not tell, a crash left all in flux, and each is as good as the others.
             self.settle_by_seals(number, false);
         }
     }
 
-    /// Compares copies of a line, and makes the wrong one right if the seals tell which it is.
+    /// Compares copies of a line, and makes those that are wrong right if the seals tell which.
     fn settle_by_seals(&self, number: u32, evict: bool) -> LineState {
-        let Some((one, other)) = self.both() else {
-            return LineState::Same;
-        };
         let judged = |raw: &[u8]| {
-            let copies = [one, other].map(|region| self.table_line(region, number));
-            let seals = [one, other].map(|region| self.seal(region, number));
-            let judged = judge([&copies[0], &copies[1]], seals, number);
-            judged.is_some_and(|(which, _)| copies[which] == *raw)
+            let (copies, seals) = self.copies_and_seals(&self.complete(), number);
+            let judged = judge(&copies, &seals, number);
+            judged.is_some_and(|(right, _)| right == raw)
         };
         self.settle_copies(
             self.table_line_offset(number),
@@ -183,12 +189,16 @@ impl Media {
         )
     }
 
-    /// Compares both seals of a line whose copies are equal, and makes a wrong one right.
+    /// Of each member its copy of a line, and of the line's seal.
+    fn copies_and_seals(&self, members: &[&Region], number: u32) -> (Vec<TableLine>, Vec<Seal>) {
+        let copies = members.iter().map(|region| self.table_line(region, number));
+        let seals = members.iter().map(|region| self.seal(region, number));
+        (copies.collect(), seals.collect())
+    }
+
+    /// Compares the seals of a line whose copies are equal, and makes a wrong one right.
     fn settle_seals(&self, number: u32, evict: bool) -> LineState {
-        let Some((one, _)) = self.both() else {
-            return LineState::Same;
-        };
-        let line = self.table_line(one, number);
+        let line = self.table_line(self.main(), number);
         let fits = |raw: &[u8]| {
             let raw = raw.try_into().map(u64::from_le_bytes);
             raw.is_ok_and(|raw| Seal(raw).fits(&line, number))
@@ -197,8 +207,8 @@ impl Media {
         self.settle_copies(offset, SEAL_BYTES as usize, evict, fits)
     }
 
-    /// Compares both copies of a line, and both of its seal. If no seal tells which is right, or the copies are equal and
-    /// fit none, as when both members lost it, they are written anew: from DRAM, as a checkpoint may at any time. The
+    /// Compares all copies of a line, and all of its seal. If no seal tells which is right, or the copies are equal and
+    /// fit none, as when all members lost it, they are written anew: from DRAM, as a checkpoint may at any time. The
     /// caller holds the checkpoint's lock.
     pub(crate) fn scrub_line(
         &self,
@@ -210,7 +220,7 @@ impl Media {
         if self.has_lone_seals() {
             return self.scrub_lone_line(number, evict, in_dram, round);
         }
-        if self.both().is_none() {
+        if self.complete().len() == 1 {
             return LineState::Same;
         }
         let state = match self.settle_by_seals(number, evict) {
@@ -243,16 +253,15 @@ impl Media {
     /// the next fence; until that the right one stands as it is, with the seal that says so. Returns how many there
     /// were.
     pub(crate) fn equalise_table(&self) -> u64 {
-        let Some(mate) = self.mate() else {
-            return 0;
+        let regions: Vec<&Region> = self.metadata().collect();
+        let differ = |number: &u32| {
+            let mut others = regions[1..].iter();
+            others.any(|other| !self.is_same_line(regions[0], other, *number))
         };
-        let regions = [self.main(), mate];
-        let differ = |number: &u32| !self.is_same_line(regions[0], regions[1], *number);
         let mut equalised = 0;
         for number in (0..self.table_lines()).filter(differ) {
-            let copies = regions.map(|region| self.table_line(region, number));
-            let seals = regions.map(|region| self.seal(region, number));
-            let Some((right, seal)) = judge([&copies[0], &copies[1]], seals, number) else {
+            let (copies, seals) = self.copies_and_seals(&regions, number);
+            let Some((right, seal)) = judge(&copies, &seals, number) else {
                 continue;
             };
             equalised += 1;
@@ -260,8 +269,10 @@ impl Media {
                 self.table_line_offset(number),
                 self.geometry.seal_offset(number),
             );
-            regions[right ^ 1].store(line, &copies[right]);
-            for region in regions {
+            for (region, copy) in regions.iter().zip(&copies) {
+                if copy != right {
+                    region.store(line, right);
+                }
                 region.store_u64(place, seal.0);
                 self.flush_found(region, line, LINE_BYTES as usize);
                 self.flush_found(region, place, SEAL_BYTES as usize);
@@ -275,12 +286,14 @@ impl Media {
     /// cache only, could vouch for a line of before. Durable with the next fence.
     pub(crate) fn reseal(&self, round: Round, sent: impl IntoIterator<Item = u32>) {
         let mut numbers: Vec<u32> = sent.into_iter().collect();
-        let (main, mate) = (self.main(), self.mate());
+        let main = self.main();
+        let others: Vec<&Region> = self.metadata().skip(1).collect();
         let is_sealed = |number: &u32| {
             let (line, seal) = (self.table_line(main, *number), self.seal(main, *number));
-            let is_same =
-                |mate| self.seal(mate, *number) == seal && self.is_same_line(main, mate, *number);
-            seal.fits(&line, *number) && mate.is_none_or(is_same)
+            let is_same = |other: &&Region| {
+                self.seal(other, *number) == seal && self.is_same_line(main, other, *number)
+            };
+            seal.fits(&line, *number) && others.iter().all(is_same)
         };
         for number in (0..self.table_lines()).filter(|number| !is_sealed(number)) {
             let offset = self.geometry.seal_offset(number);
@@ -311,15 +324,41 @@ mod tests {
     fn the_copy_that_was_sent_last_counts() {
         let seal = |line, round| Seal::new(&line, 7, Round(round));
         let (old, new) = (seal(OLD, Round::COUNT - 1), seal(NEW, 3));
-        let winner =
-            |copies: [&TableLine; 2], seals| judge(copies, seals, 7).map(|(which, _)| which);
-        assert_eq!(winner([&OLD, &NEW], [new, new]), Some(1), "a lost write");
-        assert_eq!(winner([&NEW, &OLD], [old, new]), Some(0), "also of a seal");
-        assert_eq!(winner([&OLD, &NEW], [old, old]), Some(0), "a crash");
-        assert_eq!(winner([&OLD, &TORN], [new, old]), Some(0));
+        let winner = |copies: [&TableLine; 2], seals: [Seal; 2]| {
+            let judged = judge(copies, &seals, 7);
+            judged.map(|(right, _)| *right)
+        };
+        assert_eq!(winner([&OLD, &NEW], [new, new]), Some(NEW), "a lost write");
+        assert_eq!(
+            winner([&NEW, &OLD], [old, new]),
+            Some(NEW),
+            "also of a seal"
+        );
+        assert_eq!(winner([&OLD, &NEW], [old, old]), Some(OLD), "a crash");
+        assert_eq!(winner([&OLD, &TORN], [new, old]), Some(OLD));
         assert_eq!(winner([&OLD, &TORN], [new, new]), None);
         assert_eq!(winner([&OLD, &NEW], [seal(OLD, 3), new]), None, "one round");
-        assert_eq!(judge([&OLD, &NEW], [new, new], 8), None, "another place");
+        assert_eq!(judge([&OLD, &NEW], &[new, new], 8), None, "another place");
+    }
+
+    #[test]
+    fn of_three_copies_the_one_counts_that_was_sent_last() {
+        let seal = |line, round| Seal::new(&line, 7, Round(round));
+        let (old, new) = (seal(OLD, 2), seal(NEW, 3));
+        let winner = |copies: [&TableLine; 3], seals: [Seal; 3]| {
+            let judged = judge(copies, &seals, 7);
+            judged.map(|(right, _)| *right)
+        };
+        let lost = [new, new, new];
+        for copies in [[&OLD, &NEW, &NEW], [&NEW, &OLD, &NEW], [&NEW, &NEW, &OLD]] {
+            assert_eq!(winner(copies, lost), Some(NEW), "one write was lost");
+        }
+        assert_eq!(winner([&OLD, &OLD, &NEW], lost), Some(NEW), "or two");
+        assert_eq!(winner([&OLD, &TORN, &OLD], [old, new, old]), Some(OLD));
+        assert_eq!(winner([&OLD, &TORN, &NEW], [old, new, old]), Some(NEW));
+        assert_eq!(winner([&TORN, &TORN, &OLD], lost), None);
+        let two = [seal(OLD, 3), new, new];
+        assert_eq!(winner([&OLD, &NEW, &NEW], two), None, "two of one round");
     }
 
     #[test]
@@ -328,10 +367,13 @@ mod tests {
         let new = Seal::new(&NEW, 0, Round(9));
         assert!(Seal::NONE.fits(&empty, 0));
         assert!(!Seal::NONE.fits(&OLD, 0));
-        assert_eq!(judge([&empty, &NEW], [Seal::NONE, new], 0), Some((1, new)));
         assert_eq!(
-            judge([&empty, &TORN], [Seal::NONE, new], 0),
-            Some((0, Seal::NONE))
+            judge([&empty, &NEW], &[Seal::NONE, new], 0),
+            Some((&NEW, new))
+        );
+        assert_eq!(
+            judge([&empty, &TORN], &[Seal::NONE, new], 0),
+            Some((&empty, Seal::NONE))
         );
     }
 }

@@ -9,8 +9,8 @@ use crate::media::witness::Witness;
 
 /// The members of a mirrored pool that are served.
 pub(crate) struct MirrorStart {
-    /// The number of the one that leads.
-    pub(crate) main_number: u32,
+    /// Their numbers; first that of the one that leads.
+    pub(crate) numbers: Vec<u32>,
     pub(crate) roster: Roster,
     pub(crate) pool_uuid: [u8; 16],
     /// The roster is newer than any that was found.
@@ -39,5 +39,15 @@ impl MirrorStart {
             }
         }
         Ok(())
+    }
+    /// The member that the pool is opened without.
+    pub(crate) fn missing(&self, geometry: &Geometry) -> Option<u32> {
+        let mut missing = (0..geometry.members).filter(|number| !self.numbers.contains(number));
+        let first = missing.next();
+        assert!(
+            missing.next().is_none(),
+            "each block has a half on a member that is there"
+        );
+        first
     }
 }

@@ -125,7 +125,7 @@ pub(crate) fn format(
         roster.store(region, geometry, pool_uuid);
     }
     let mirror = MirrorStart {
-        main_number: 0,
+        numbers: (0..geometry.members).collect(),
         roster,
         pool_uuid,
         is_changed: false,
@@ -267,7 +267,7 @@ pub(crate) fn assemble(regions: Vec<Region>, absences: Absences<'_>) -> Result<A
         ));
     }
     let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
-    let geometry = check_incarnations(&regions, &geometry, &pool_uuid)
+    let geometry = incarnation::check_all(&regions, &geometry, &pool_uuid)
         .and_then(|()| current_sizes(&regions, &geometry, &pool_uuid))
         .map_err(|error| lost_rather(&regions, error))?;
     Ok(Assembly {
@@ -298,26 +298,36 @@ fn take_unread(
         if is_unmade(&region) {
             continue;
         }
-        match mend::mended(&region, &other.region, &other.superblock) {
+        let left = left_of(members);
+        match mend::mended(&region, &other.region, &other.superblock, &left) {
             Some(superblock) => {
                 mended.push(superblock);
                 members.push(Member { region, superblock });
             }
-            None => refuse_unread(error, &region, other, without_missing)?,
+            None => refuse_unread(error, &region, (other, &left), without_missing)?,
         }
     }
     Ok(mended)
 }
 
+/// The numbers of members of the pool that are not among these, or not yet.
+fn left_of(members: &[Member]) -> Vec<u32> {
+    let has = |number: &u32| (members.iter()).any(|member| member.superblock.member == *number);
+    let all = members
+        .first()
+        .map_or(0, |member| member.superblock.members);
+    (0..all).filter(|number| !has(number)).collect()
+}
+
 /// Refuses what does not start as a member does, unless the caller says that what is missing is gone for good. What was
-/// served without the other member is not gone for good as long as it is named.
+/// served without another member is not gone for good as long as it is named.
 fn refuse_unread(
     error: Error,
     region: &Region,
-    other: &Member,
+    (other, left): (&Member, &[u32]),
     without_missing: bool,
 ) -> Result<()> {
-    let is_newer = mend::was_served_without(region, &other.region, &other.superblock);
+    let is_newer = mend::was_served_without(region, &other.region, &other.superblock, left);
     if without_missing && !is_newer {
         return Ok(());
     }
@@ -551,41 +561,4 @@ fn check_length(region: &Region, member_bytes: u64) -> Result<()> {
         ),
         "restore the whole file from a copy",
     ))
-}
-
-/// Every other member is at member 0's incarnation, or one ahead where a crash met the switch. What is
-/// behind was away while the pool was used; if the others are ahead, that was member 0.
-fn check_incarnations(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) -> Result<()> {
-    let Some(main) = incarnation::read(&regions[0], geometry, pool_uuid) else {
-        // Recovery says what is wrong with it.
-        return Ok(());
-    };
-    for region in &regions[1..] {
-        let Some(own) = incarnation::read(region, geometry, pool_uuid) else {
-            return Err(refused(
-                region.path(),
-                "none of its incarnation lines is valid",
-                "the file is damaged; restore the whole pool from a copy",
-            ));
-        };
-        let is_unfinished_switch = own.number == main.number + 1 && !own.is_confirmed;
-        if own.number == main.number || is_unfinished_switch {
-            continue;
-        }
-        let (stale, current) = if own.number < main.number {
-            (region, &regions[0])
-        } else {
-            (&regions[0], region)
-        };
-        let (older, newer) = (own.number.min(main.number), own.number.max(main.number));
-        return Err(refused(
-            stale.path(),
-            format!(
-                "it was last opened in incarnation {older} of the pool, {} in incarnation {newer}: an old copy",
-                current.path().display()
-            ),
-            "name the file that was last in use, or restore all members from the same moment",
-        ));
-    }
-    Ok(())
 }

@@ -50,7 +50,7 @@ pub(crate) struct Description {
     pub(crate) standing: Standing,
 }
 
-/// Reads the current description of a place; `None` where there never was a volume. Where two members have it the
+/// Reads the current description of a place; `None` where there never was a volume. Where several members have it the
 /// newer one counts: a crash may have kept it from the other.
 pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
     let copies = media.metadata();
@@ -234,7 +234,10 @@ pub(crate) fn store(
 /// Stores and flushes a description that is durable over what was there before, if the pool has both lines say the same; true
 /// if it does.
 pub(crate) fn store_twin(media: &Media, place: u32) -> bool {
-    let Some(current) = read(media, place).filter(|_| media.has_lone_seals()) else {
+    if !media.has_lone_seals() {
+        return false;
+    }
+    let Some(current) = read(media, place) else {
         return false;
     };
     let line = line_at(media, place, current.line);

@@ -74,7 +74,7 @@ fn beyond_commit_words(
     Ok(dropped)
 }
 
-/// The one "committed" predicate of strict mode. Of two members that have the word, one that a crash kept it from
+/// The one "committed" predicate of strict mode. Of members that have the word, one that a crash kept it from
 /// tells nothing.
 fn is_below_commit_word(media: &Media, salt: Salt, record: &RawRecord) -> bool {
     let is_covered = |region: &Region| {

@@ -1,7 +1,9 @@
 //! Makes the members of a mirror say the same, before recovery rests anything on what one of them says alone: if
-//! power failed again and that one died, the other would have half of what was decided.
+//! power failed again and that one died, the others would have half of what was decided.
 
 use std::collections::BTreeMap;
+
+use forebay_pmem::Region;
 
 use crate::error::Result;
 use crate::log::read_record;
@@ -12,18 +14,18 @@ use crate::media::incarnation::{self, Incarnation};
 use crate::media::layout::{CheckpointLine, IncarnationLine, LINE_BYTES};
 use crate::media::salt::Salt;
 
-/// Streams each committed record to the member that lacks it; durable with the next fence.
+/// Streams each committed record to the members that lack it; durable with the next fence.
 pub(super) fn log(media: &Media, salt: Salt, log: &Records) {
     let geometry = &media.geometry;
-    let (main, Some(mate)) = (media.main(), media.mate()) else {
-        return;
-    };
+    let main = media.main();
+    let others: Vec<&Region> = media.metadata().skip(1).collect();
     let mut raw = Vec::new();
     for record in log.iter() {
         let (lane, position) = (record.lane(), record.position());
         let at = position % geometry.lane_bytes;
         let offset = geometry.lane_offset(lane) + at;
-        if are_same_lines(main, mate, offset, record.bytes()) {
+        let is_same = |other: &&Region| are_same_lines(main, other, offset, record.bytes());
+        if others.iter().all(is_same) {
             continue;
         }
         let copies: Vec<_> = media
@@ -65,7 +67,7 @@ pub(super) fn commit_words(media: &Media, salt: Salt, log: &Records) {
                 .map(|region| (region, region.load_u64(offset)))
         };
         let Some((_, covering)) = words().find(|(_, word)| is_covered(*word)) else {
-            // It was acknowledged for certain, and the word is damaged on both.
+            // It was acknowledged for certain, and the word is damaged on all.
             continue;
         };
         for (region, _) in words().filter(|(_, word)| !is_covered(*word)) {
@@ -75,18 +77,26 @@ pub(super) fn commit_words(media: &Media, salt: Salt, log: &Records) {
     }
 }
 
-/// Brings a member to the incarnation and the checkpoint of the one that leads, which may be one ahead of it in either.
-/// In two steps, so that at each moment one of its own checkpoint lines counts.
+/// Brings each member to the incarnation and the checkpoint of the one that leads, which may be one ahead of it in
+/// either.
 pub(super) fn checkpoint_lines(
     media: &Media,
     pool_uuid: &[u8; 16],
     current: &Incarnation,
 ) -> Result<()> {
-    let Some(mate) = media.mate() else {
-        return Ok(());
-    };
+    let mut others = media.metadata().skip(1);
+    others.try_for_each(|other| checkpoint_lines_of(media, other, pool_uuid, current))
+}
+
+/// The same of one member: in two steps, so that at each moment one of its own checkpoint lines counts.
+fn checkpoint_lines_of(
+    media: &Media,
+    member: &Region,
+    pool_uuid: &[u8; 16],
+    current: &Incarnation,
+) -> Result<()> {
     let geometry = &media.geometry;
-    let own = incarnation::read(mate, geometry, pool_uuid);
+    let own = incarnation::read(member, geometry, pool_uuid);
     let stands = own.is_some_and(|own| {
         (own.number, own.checkpoint, own.checkpoint_line)
             == (current.number, current.checkpoint, current.checkpoint_line)
@@ -107,21 +117,21 @@ pub(super) fn checkpoint_lines(
         false => line,
     };
     let spare = own.map_or(current.checkpoint_line, |own| own.checkpoint_line ^ 1);
-    mate.store(geometry.checkpoint_line(spare), &line.encode());
-    mate.flush(geometry.checkpoint_line(spare), LINE_BYTES as usize);
+    member.store(geometry.checkpoint_line(spare), &line.encode());
+    member.flush(geometry.checkpoint_line(spare), LINE_BYTES as usize);
     // Orders this S before the incarnation that it belongs to, and before the end of the member's own.
     media.fence()?;
     if own.is_none_or(|own| own.number != current.number) {
         let offset = geometry.incarnation_line((current.number % 2) as usize);
-        mate.store(offset, &IncarnationLine::new(*pool_uuid, &line).encode());
-        mate.flush(offset, LINE_BYTES as usize);
+        member.store(offset, &IncarnationLine::new(*pool_uuid, &line).encode());
+        member.flush(offset, LINE_BYTES as usize);
         // Orders the incarnation before the end of the member's own S.
         media.fence()?;
     }
     if spare != current.checkpoint_line {
         let offset = geometry.checkpoint_line(current.checkpoint_line);
-        mate.store(offset, &line.encode());
-        mate.flush(offset, LINE_BYTES as usize);
+        member.store(offset, &line.encode());
+        member.flush(offset, LINE_BYTES as usize);
         // Orders it before the switch, which stores over the other one.
         media.fence()?;
     }

@@ -68,7 +68,7 @@ pub(crate) fn recover(
         .unwrap_or(0)
         .max(current.checkpoint);
     let log = classify::classify(media, current.salt, strict, log, &mut notes)?;
-    if media.mate().is_some() {
+    if media.has_copies() {
         equalise::log(media, current.salt, &log);
         if strict {
             equalise::commit_words(media, current.salt, &log);

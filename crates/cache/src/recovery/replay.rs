@@ -120,7 +120,7 @@ pub(super) fn replay(
     let mut mappings = Vec::with_capacity(media.geometry.slots() as usize);
     // Buffer stores, so that a refused open changes nothing.
     let mut stores = Stores::with_capacity(positions.named.len());
-    let entries = BaseTable::new(media, media.main());
+    let tables = BaseTable::of_all(media);
     let is_lost = |index| table.is_some_and(|table| table.is_lost(index));
     let mut told_lost = None;
     for index in 0..media.geometry.entries {
@@ -131,7 +131,7 @@ pub(super) fn replay(
                 if !is_kept {
                     stores.push((index, named));
                 }
-                let kept = is_kept.then(|| media.sound(entries.load(index)));
+                let kept = is_kept.then(|| media.sound(tables[0].load(index)));
                 let entry = kept.flatten().unwrap_or(named);
                 let entry = (!entry.is_free()).then_some(entry);
                 entry
@@ -147,7 +147,7 @@ pub(super) fn replay(
                 stores.push((index, Entry::FREE));
                 None
             }
-            None => base_entry(media, entries, index, volumes, &mut stores, notes)?,
+            None => base_entry(media, &tables, index, volumes, &mut stores, notes)?,
         };
         let Some(entry) = entry else { continue };
         claims.add(entry);
@@ -208,13 +208,13 @@ fn final_positions<'r>(
 /// An entry that no record since S names: it holds since the checkpoint, or it was a fill.
 fn base_entry(
     media: &Media,
-    entries: BaseTable<'_>,
+    tables: &[BaseTable<'_>],
     index: u32,
     volumes: &[u32],
     stores: &mut Stores,
     notes: &mut Notes,
 ) -> Result<Option<Entry>> {
-    let found = base::find(media, entries, index);
+    let found = base::find(tables, index);
     let (raw, is_on_both) = match found {
         Found::Entry(raw) => (raw, true),
         Found::Chosen(raw) => (raw, false),

@@ -33,10 +33,13 @@ pub(super) fn scan(
     let mut hole = None;
     let ring = Ring::of(&media.geometry);
     let mut logs = scan_lanes(media, media.main(), salt, None);
-    if let Some(mate) = media.mate() {
-        // A record that is whole on either member is one.
-        let others = scan_lanes(media, mate, salt, Some(&logs));
-        for (log, other) in logs.iter_mut().zip(others) {
+    // A record that is whole on any member is one.
+    let others = media.metadata().skip(1);
+    let others: Vec<_> = others
+        .map(|region| scan_lanes(media, region, salt, Some(&logs)))
+        .collect();
+    for other in others {
+        for (log, other) in logs.iter_mut().zip(other) {
             log.merge(other);
         }
     }
@@ -64,7 +67,7 @@ pub(super) fn scan(
 /// Every lane's log, by as many threads as its size pays for. Each prefetches its part of it, and this
 /// one meanwhile what is read next, the table.
 ///
-/// Of a mate only what the first member, in which these were found, does not have.
+/// Of another member only what the first one, in which these were found, does not have.
 fn scan_lanes(
     media: &Media,
     region: &Region,

@@ -100,7 +100,7 @@ fn store_line<'m>(
     }
 }
 
-/// Both members have begun the incarnation, and say so before anything is served in it: one that is found in the
+/// All members have begun the incarnation, and say so before anything is served in it: one that is found in the
 /// incarnation before is an old copy from here on. Returns which checkpoint line is to be written next.
 fn confirm_mirror(media: &Media, checkpoint: CheckpointLine, written: usize) -> Result<usize> {
     let confirmed = checkpoint.confirmed().encode();

@@ -67,8 +67,8 @@ impl Mirror {
     }
     /// The number of a half, 0 the one that is read first, of a slot of a block: where it is.
     pub fn half(&self, block: u64, slot: usize, half: usize) -> (&Arc<Shadow>, u64) {
-        let (first, bytes) = self.locate(block).bytes[slot].clone();
-        (&self.members[first ^ half], bytes.start)
+        let (member, bytes) = self.locate(block).bytes[2 * slot + half].clone();
+        (&self.members[member], bytes.start)
     }
     pub fn flip(&self, (member, start): (&Arc<Shadow>, u64), at: u64) {
         let offset = start + at;
@@ -120,7 +120,7 @@ pub fn packed(mirror: &Mirror) -> [(u64, Vec<u8>); 2] {
     like[640..650].fill(3);
     mirror.volume.write(2, &like).expect("write");
     assert_eq!(mirror.pool.stats().totals.blocks_packed, 1);
-    assert_eq!(mirror.locate(2).bytes.len(), 2);
-    assert_eq!(mirror.locate(2).bytes[1], mirror.locate(1).bytes[0]);
+    assert_eq!(mirror.locate(2).bytes.len(), 4);
+    assert_eq!(mirror.locate(2).bytes[2..], mirror.locate(1).bytes[..]);
     [(1, noise(1)), (2, like)]
 }

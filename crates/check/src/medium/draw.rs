@@ -33,14 +33,6 @@ impl Pools {
         let all = self.round();
         all[(number % all.len() as u64) as usize]
     }
-
-    /// How many members there are.
-    fn members(self) -> usize {
-        match self {
-            Pools::Mirror => 2,
-            Pools::Checksum => 1,
-        }
-    }
 }
 
 /// A pool that verifies what it reads.
@@ -57,23 +49,28 @@ pub fn shape(rng: &mut fastrand::Rng, pools: Pools, (kind, area): Combination) -
         // took the last one's place.
         shape.lane_bytes *= 8;
     }
-    Shape {
-        mirrored: pools == Pools::Mirror,
-        sealed: pools == Pools::Checksum,
-        members: pools.members(),
+    let shape = Shape {
         checksums: true,
         verifies: true,
         grows: false,
         starts_attached: true,
         ..shape
+    };
+    match pools {
+        Pools::Mirror => shape.mirrored_on(rng.usize(2..=3)),
+        Pools::Checksum => Shape {
+            sealed: true,
+            members: 1,
+            ..shape
+        },
     }
 }
 
 /// What goes wrong.
-pub fn harm(rng: &mut fastrand::Rng, pools: Pools, what: Combination) -> Harm {
+pub fn harm(rng: &mut fastrand::Rng, shape: &Shape, what: Combination) -> Harm {
     Harm {
         what,
-        member: rng.usize(..pools.members()),
+        member: rng.usize(..shape.members),
         seed: rng.u64(..),
     }
 }
@@ -92,7 +89,7 @@ pub fn worker(rng: &mut fastrand::Rng, shape: &Shape, harm: Option<Harm>) -> Pro
         let steps = &mut script[chosen];
         let at = rng.usize(..=steps.len());
         steps.insert(at, Step::Harm(harm));
-        follow(rng, steps, (at + 1, harm));
+        follow(rng, shape, steps, (at + 1, harm));
     }
     let policy = Policy::random(rng, script.len(), 100);
     Process {
@@ -120,9 +117,14 @@ fn load(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
 }
 
 /// What the part is written or read by comes after it, and caches forget.
-fn follow(rng: &mut fastrand::Rng, steps: &mut Vec<Step>, (after, harm): (usize, Harm)) {
+fn follow(
+    rng: &mut fastrand::Rng,
+    shape: &Shape,
+    steps: &mut Vec<Step>,
+    (after, harm): (usize, Harm),
+) {
     if rejoins(harm) {
-        return rejoin(rng, steps, (after, harm));
+        return rejoin(rng, shape, steps, (after, harm));
     }
     let writes = match harm.what.1 {
         Some(MediumArea::Checkpoint | MediumArea::Table) => Some(Step::Checkpoint),
@@ -150,12 +152,18 @@ fn rejoins(harm: Harm) -> bool {
     is_of_membership(harm.what.1) && harm.what.0.is_of_writes()
 }
 
-/// The member leaves and joins, where it was. Of the roster the other one's line may be what is written wrong, but for a write
-/// that goes elsewhere: on the only member that is in that would be a second loss.
-fn rejoin(rng: &mut fastrand::Rng, steps: &mut Vec<Step>, (after, harm): (usize, Harm)) {
+/// The member leaves and joins, where it was. Of the roster the line of one that stays may be what is written wrong, but for a
+/// write that goes elsewhere: on a member that is in that would be a second loss.
+fn rejoin(
+    rng: &mut fastrand::Rng,
+    shape: &Shape,
+    steps: &mut Vec<Step>,
+    (after, harm): (usize, Harm),
+) {
     let is_other = harm.what == (Kind::LostWrite, Some(MediumArea::Roster))
         || harm.what == (Kind::TornLine, Some(MediumArea::Roster));
-    let member = (harm.member ^ usize::from(is_other && rng.bool())) as u32;
+    let further = usize::from(is_other && rng.bool());
+    let member = ((harm.member + further) % shape.members) as u32;
     let left = rng.usize(after..=steps.len());
     steps.insert(left, Step::FailMember(member));
     let joins = rng.usize(left + 1..=steps.len());

@@ -25,7 +25,7 @@ const NEXT_PROCESS: u64 = 1 << 16;
 pub struct Outcome {
     /// The member did it.
     pub is_struck: bool,
-    /// What the member has because of it is not enough, when the other one is gone.
+    /// What the member has because of it is not enough, when another one is gone.
     pub is_felt: bool,
     /// The pool said so, or put it right.
     pub is_found: bool,
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub is_left: bool,
     /// What the pool could not do because of it.
     pub errors: Vec<String>,
-    /// Why it did not open both members.
+    /// Why it did not open all members.
     pub refusals: Vec<String>,
     /// What must not be; what was read wrong first of all.
     pub violation: Option<String>,
@@ -62,12 +62,22 @@ struct Between {
     is_harmed: bool,
 }
 
+/// `image` without a member.
+fn without(image: &Image, member: usize) -> Image {
+    let mut left = image.clone();
+    left.media.remove(member);
+    if member < left.lost.len() {
+        left.lost.remove(member);
+    }
+    left
+}
+
 /// Runs the trial of this number; says in words what happens if `is_told`.
 pub fn run(templates: &mut Templates, pools: Pools, number: u64, is_told: bool) -> Outcome {
     let mut rng = fastrand::Rng::with_seed(number);
     let what = pools.combination(number);
     let shape = draw::shape(&mut rng, pools, what);
-    let harm = draw::harm(&mut rng, pools, what);
+    let harm = draw::harm(&mut rng, &shape, what);
     let name = format!("medium {number}");
     let mut trial = Trial {
         pools,
@@ -111,7 +121,7 @@ impl Trial<'_> {
             if number == harmed && now.is_harmed {
                 self.judge(&mut now)?;
             }
-            // A person goes on with the other member.
+            // A person goes on with the others.
             if !self.outcome.errors.is_empty() || !self.outcome.refusals.is_empty() {
                 break;
             }
@@ -230,7 +240,7 @@ impl Trial<'_> {
         self.outcome.refusals.extend(refusals);
     }
 
-    /// What the member did wrong is found, and put right if it can be: then the member is enough alone. What the pool
+    /// What the member did wrong is found, and put right if it can be: then any other may be gone. What the pool
     /// leaves is what goes on.
     fn judge(&mut self, now: &mut Between) -> Result<(), String> {
         let is_enough_before = self.is_enough(&now.image, &now.legal);
@@ -254,21 +264,22 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Whether the member has all that was acknowledged, and nothing else.
+    /// Whether the member has all that it must, and nothing else: alone, or whichever other one is gone.
     fn is_enough(&mut self, image: &Image, legal: &HashSet<BlockStates>) -> bool {
-        let mut alone = image.clone();
-        alone.media = match image.media.get(self.harm.member) {
-            Some(bytes) if image.media.len() == self.shape.members => vec![bytes.clone()],
-            _ => return false,
-        };
-        let lost = image.lost.get(self.harm.member).cloned();
-        alone.lost = lost.into_iter().collect();
         let right = Right {
             legal,
             contents: &self.contents,
         };
-        let looked = look_at(&self.shape, &alone, right);
-        looked.is_ok_and(|look| look.errors.is_empty() && look.refusal.is_none())
+        let is_right = |image: &Image| {
+            let looked = look_at(&self.shape, image, right);
+            looked.is_ok_and(|look| look.errors.is_empty() && look.refusal.is_none())
+        };
+        if self.pools == Pools::Checksum {
+            return is_right(image);
+        }
+        let mut others = (0..self.shape.members).filter(|member| *member != self.harm.member);
+        image.media.len() == self.shape.members
+            && others.all(|other| is_right(&without(image, other)))
     }
 
     fn sample(&mut self, case: &CrashCase) -> Image {
@@ -282,7 +293,7 @@ impl Trial<'_> {
     }
 
     /// Looks at an image. Of one that nothing is wrong with, nothing may be refused; and where the pool does not open
-    /// both members, a person can name the other one alone, which has everything.
+    /// all members, a person can name the others alone, which have everything.
     fn look_from(
         &mut self,
         image: &Image,
@@ -302,15 +313,14 @@ impl Trial<'_> {
         if self.pools == Pools::Checksum {
             return Ok(looked);
         }
-        let mut alone = image.clone();
-        alone.media = match image.media.get(1 - self.harm.member) {
-            Some(bytes) if image.media.len() == 2 => vec![bytes.clone()],
-            _ => return Err(format!("the only member is refused: {refusal}")),
-        };
-        alone.lost.clear();
-        let other = self.look(&alone, legal)?;
-        match other.errors.first().or(other.refusal.as_ref()) {
-            Some(error) => Err(format!("the other member alone: {error}")),
+        if image.media.len() < self.shape.members {
+            return Err(format!("all members that are left are refused: {refusal}"));
+        }
+        let mut others = without(image, self.harm.member);
+        others.lost.clear();
+        let others = self.look(&others, legal)?;
+        match others.errors.first().or(others.refusal.as_ref()) {
+            Some(error) => Err(format!("the other members alone: {error}")),
             None => Ok(looked),
         }
     }

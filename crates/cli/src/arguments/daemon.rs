@@ -29,7 +29,7 @@ pub struct ServeOptions {
     /// is given up.
     #[arg(long)]
     pub accept_stale: bool,
-    /// Open a mirrored pool without its other member, which is gone for good: if it comes back, it has to be
+    /// Open a mirrored pool without a member that is gone for good: if it comes back, it has to be
     /// rebuilt with forebay member readd.
     #[arg(long)]
     pub without_missing: bool,

@@ -16,7 +16,7 @@ use crate::arguments::pool::Opening;
   forebay member readd /mnt/pmem0/pool 1
 
 POOL is the first member that the daemon was started with, and NAME a member's number or path, as list shows \
-them. A daemon that serves the pool is asked, and serves on meanwhile; of an idle pool name the other member \
+them. A daemon that serves the pool is asked, and serves on meanwhile; of an idle pool name each other member \
 with --member. Each command can be repeated: what is done already stays as it is.")]
 pub struct MemberOptions {
     /// What to do.
@@ -32,11 +32,11 @@ pub enum MemberAction {
   forebay member list /mnt/pmem0/pool --json
   forebay member list /mnt/pmem0/pool --member /mnt/pmem1/pool     an idle pool")]
     List(MemberPool),
-    /// Take a member out, as if it had died: the pool goes on with the other one.
+    /// Take a member out, as if it had died: the pool goes on with the others.
     #[command(after_help = "Example:
   forebay member fail /mnt/pmem0/pool 1
 
-The last member cannot be taken out. One that is out is brought back with readd, or replaced.")]
+While one is out no other can be taken out. One that is out is brought back with readd, or replaced.")]
     Fail(FailOptions),
     /// Rebuild a member that is out on another file or device.
     #[command(after_help = "Example:

@@ -12,7 +12,7 @@ pub struct Opening {
     /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
-    /// Open a mirrored pool without its other member, which is gone for good: if it comes back, it has to be
+    /// Open a mirrored pool without a member that is gone for good: if it comes back, it has to be
     /// rebuilt with forebay member readd.
     #[arg(long)]
     pub without_missing: bool,
@@ -29,7 +29,7 @@ impl Opening {
 /// How what must not be lost is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RedundancyMode {
-    /// What the disk does not have yet, and what says where it is: on two members, of which one may die.
+    /// What the disk does not have yet on two members, what says where it is on all: one of them may die.
     Mirror,
     /// Nothing twice, but nothing wrong is believed: also the pool's own table has checksums.
     Checksum,
@@ -56,9 +56,10 @@ impl RedundancyMode {
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G --witness /srv/pool.witness
 
-The last two are mirrors: what is acknowledged is on both members, and the pool goes on when one of them dies. \
-If a member is missing when the pool is opened, after a power loss say, the pool is refused until \
---without-missing says that it is gone for good, or a witness that nobody went on without it. --redundancy none spreads the blocks over the members instead.")]
+The last one is a mirror: what is acknowledged is on two members, and the pool goes on when one of them dies. \
+If one of two is missing when the pool is opened, after a power loss say, the pool is refused until \
+--without-missing says that it is gone for good, or a witness that nobody went on without it; a mirror of three and more opens without one by itself. \
+--redundancy none spreads the blocks over the members instead.")]
 pub struct CreateOptions {
     /// File or device of the first member.
     pub pool: PathBuf,
@@ -68,11 +69,11 @@ pub struct CreateOptions {
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,
-    /// A new file on another device, beside the disk say, that is the third vote of a mirror: after a power loss a
+    /// A new file on another device, beside the disk say, that is the third vote of a mirror of two: after a power loss a
     /// member then opens without the other one.
     #[arg(long, value_name = "FILE")]
     pub witness: Option<PathBuf>,
-    /// What the members keep twice, and what is checked [default: mirror with two members, else none].
+    /// What the members keep twice, and what is checked [default: mirror with two members and more, else none].
     #[arg(long, value_enum)]
     pub redundancy: Option<RedundancyMode>,
     /// Bytes of a block: 4096 to 65536, a power of two.

@@ -15,7 +15,7 @@ use crate::arguments::DaemonArgument;
   forebay scrub stop /mnt/pmem0/pool
 
 A scrub reads every copy of every block and compares it with its checksum, while the disks are served. What is wrong in one \
-copy of a mirror is written again from the other one. Of an idle pool, forebay check verifies every block.")]
+copy of a mirror is written again from one that is right. Of an idle pool, forebay check verifies every block.")]
 pub struct ScrubArguments {
     /// What to do.
     #[command(subcommand)]

@@ -58,10 +58,10 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A mirror has two members, and needs the checksums of blocks.
+/// A mirror has several members, and needs the checksums of blocks.
 fn redundancy_of(options: &CreateOptions) -> RedundancyMode {
-    let has_two = options.members.len() == 1 && !options.no_checksums;
-    options.redundancy.unwrap_or(match has_two {
+    let can_mirror = !options.members.is_empty() && !options.no_checksums;
+    options.redundancy.unwrap_or(match can_mirror {
         true => RedundancyMode::Mirror,
         false => RedundancyMode::None,
     })
@@ -73,6 +73,10 @@ fn on_a_death(redundancy: RedundancyMode, members: usize, has_witness: bool) -> 
         RedundancyMode::Mirror if has_witness => Some(String::from(
             "it is a mirror with a witness: when one of the three is gone, also after a power loss, it goes on with the other \
              two, and nothing acknowledged is lost; without the witness no member may die",
+        )),
+        RedundancyMode::Mirror if members > 2 => Some(format!(
+            "it is a mirror: when one of the {members} members dies, it goes on with the others, and nothing acknowledged is \
+             lost; it also opens without one, after a power loss say, but never without two"
         )),
         RedundancyMode::Mirror => Some(String::from(
             "it is a mirror: when one of the two members dies, it goes on with the other one, and nothing acknowledged is \

@@ -124,8 +124,8 @@ fn tell_of_member(lacking: &mut BTreeSet<u32>, member: &Member) {
             let member = members::named(member);
             tracing::error!(
                 member = &*plain(&member),
-                "the member is out: what is acknowledged is on the other one alone; bring it back with forebay \
-                 member readd, or replace it"
+                "the member is out: what is acknowledged may be on one other member alone; bring it back with \
+                 forebay member readd, or replace it"
             );
         }
         _ => {}

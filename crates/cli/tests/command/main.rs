@@ -12,6 +12,7 @@ mod log;
 mod marks;
 mod marks_of_files;
 mod mirror;
+mod mirror_of_three;
 mod mount;
 mod names;
 mod ownership;

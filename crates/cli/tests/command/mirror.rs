@@ -36,7 +36,7 @@ fn serve_other_alone<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&alone[..], more].concat()
 }
 
-fn client(env: &TestEnv) -> Client {
+pub fn client(env: &TestEnv) -> Client {
     Client::open(&env.path("nbd.sock"), "disk.img").unwrap()
 }
 
@@ -45,13 +45,13 @@ fn content(block: u64) -> Vec<u8> {
     vec![block as u8 ^ 0x5A; BLOCK]
 }
 
-fn write(client: &mut Client, blocks: std::ops::Range<u64>) {
+pub fn write(client: &mut Client, blocks: std::ops::Range<u64>) {
     for block in blocks {
         client.write(block * BLOCK as u64, &content(block)).unwrap();
     }
 }
 
-fn check(client: &mut Client, blocks: u64) {
+pub fn check(client: &mut Client, blocks: u64) {
     for block in 0..blocks {
         let found = client.read(block * BLOCK as u64, BLOCK).unwrap();
         assert!(found == content(block), "block {block}");
@@ -59,7 +59,7 @@ fn check(client: &mut Client, blocks: u64) {
 }
 
 /// The states of the members, while the command ends with `code`.
-fn states(env: &TestEnv, list: &[&str], code: i32) -> Vec<String> {
+pub fn states(env: &TestEnv, list: &[&str], code: i32) -> Vec<String> {
     let outcome = env.run(&[list, &["--json"]].concat());
     assert_eq!(outcome.code, code, "{}{}", outcome.stdout, outcome.stderr);
     let report = outcome.json();
@@ -335,7 +335,13 @@ fn what_a_pool_keeps_twice_is_chosen_at_create_and_said() {
     env.refuses(&fail, 2, "no mirror");
     let list = ["member", "list", "POOL", "--member", "./other"];
     assert_eq!(states(&env, &list, 0), ["in", "in"]);
-    let said = create(&[&two[..], &["--member", "./third"]].concat());
+    let three = [&two[..], &["--member", "./third"]].concat();
+    let said = create(&three);
+    assert!(
+        said.contains("one of the 3 members") && said.contains("opens without one"),
+        "{said}"
+    );
+    let said = create(&[&three[..], &["--redundancy", "none"]].concat());
     assert!(said.contains("one of its 3 members"), "{said}");
     assert!(!create(&[]).contains("mirror"));
     for more in [&[][..], &["--member", "./other", "--no-checksums"]] {

@@ -1,4 +1,4 @@
-//! Streams of the same bytes to two regions at once.
+//! Streams of the same bytes to two regions at once, and fences of several.
 
 #![allow(
     unsafe_code,
@@ -67,21 +67,49 @@ impl Region {
         }
     }
 
+    /// The same of any number of regions: one fence, counted at the first.
+    pub fn fence_all(regions: &[&Region]) -> Vec<Result<(), PmemError>> {
+        if let Some(first) = regions.first() {
+            first.note_fence();
+            arch::fence();
+        }
+        let is_synced = |region: &&Region| {
+            region.domain() == PersistenceDomain::Page && region.shadow_state().is_none()
+        };
+        match regions.iter().all(is_synced) {
+            true => Region::sync_all(regions),
+            false => regions.iter().map(|region| region.after_fence()).collect(),
+        }
+    }
+
     #[cold]
     fn sync_beside(&self, other: &Region) -> (Result<(), PmemError>, Result<(), PmemError>) {
+        let mut synced = Region::sync_all(&[self, other]).into_iter();
+        let mut next = || synced.next().expect("one for each");
+        (next(), next())
+    }
+
+    /// Syncs plain files at the same time.
+    fn sync_all(regions: &[&Region]) -> Vec<Result<(), PmemError>> {
+        let Some((first, others)) = regions.split_first() else {
+            return Vec::new();
+        };
         std::thread::scope(|scope| {
-            let syncing = std::thread::Builder::new()
-                .name("forebay-sync".into())
-                .spawn_scoped(scope, || other.after_fence());
-            let own = self.after_fence();
-            let others = match syncing {
+            let syncing = others.iter().map(|other| {
+                let other: &Region = other;
+                let thread = std::thread::Builder::new().name("forebay-sync".into());
+                (other, thread.spawn_scoped(scope, || other.after_fence()))
+            });
+            let syncing: Vec<_> = syncing.collect();
+            let own = first.after_fence();
+            let others = syncing.into_iter().map(|(other, syncing)| match syncing {
                 Ok(thread) => thread
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
                 // No thread to be had: one after the other.
                 Err(_) => other.after_fence(),
-            };
-            (own, others)
+            });
+            std::iter::once(own).chain(others).collect()
         })
     }
 

@@ -92,12 +92,12 @@ impl Pool {
             .collect()
     }
 
-    /// Takes a member of a mirrored pool out, as if it had failed. When this returns, the member that is left says so,
-    /// durably: the pool goes on with one copy of everything, and opens without the member that is out. One that is
-    /// out already stays so.
+    /// Takes a member of a mirrored pool out, as if it had failed. When this returns, all members that are left say so,
+    /// durably: the pool goes on with one copy of what had a half there, and opens without the member that is out. One
+    /// that is out already stays so.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`]: no mirror, no such member, or the last one that is in.
+    /// [`ErrorKind::Options`]: no mirror, no such member, or another one is out or being rebuilt.
     /// [`ErrorKind::Media`]: a fence failed, and the pool takes no more writes.
     pub fn fail_member(&self, number: u32) -> Result<()> {
         self.pipeline().engine().take_out(number)
@@ -125,7 +125,7 @@ impl Pool {
     }
 
     /// Rebuilds member `number` of a mirrored pool, which is out, on the file or device `path`, while the pool is
-    /// used. When this returns it is in: either member is enough again.
+    /// used. When this returns it is in: all members but any one are enough again.
     ///
     /// A file that is not there is made. One that was the member before is overwritten, and what a crash left of the making of
     /// one; another one only with [`RebuildOptions::force`]. `watcher` is told how far it is, and may end it. After an error, a crash, or a
@@ -134,7 +134,7 @@ impl Pool {
     /// # Errors
     /// [`ErrorKind::Options`]: no mirror, no such member, it is not out, or `watcher` ended it.
     /// [`ErrorKind::Refused`]: what is at `path` is not to be overwritten, in use, or too small.
-    /// [`ErrorKind::Media`]: the file cannot be made or mapped, or a fence failed; if one of the member that was left
+    /// [`ErrorKind::Media`]: the file cannot be made or mapped, or a fence failed; if one of a member that was left
     /// failed, the pool takes no more writes.
     pub fn replace_member(
         &self,

@@ -95,7 +95,7 @@ impl<'a> Shape for One<'a> {
         let offset = engine.log.record_offset(engine.media(), lane);
         let (media, index) = (engine.media(), self.chosen.index);
         if media.is_mirrored() {
-            record::stream_one_to_both(media, offset, header, self.entry, index);
+            record::stream_one_to_each(media, offset, header, self.entry, index);
         } else {
             record::stream_one(media.main(), offset, &header, self.entry, index);
         }

@@ -165,7 +165,7 @@ impl Engine {
 
 impl<'a, B: AsRef<Block> + AsMut<Block>> Whole<'a, B> {
     #[cold]
-    fn stream_record_to_both(&mut self, media: &Media, offset: u64, header: RecordHeader) {
+    fn stream_record_to_each(&mut self, media: &Media, offset: u64, header: RecordHeader) {
         media.on_metadata(|region| {
             let elements = self.blocks.iter().map(AsRef::as_ref);
             let elements = elements.map(|block: &Block| (block.entry, block.chosen.index));
@@ -241,7 +241,7 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
         let header = engine.log.header(lane, sequence);
         let offset = engine.log.record_offset(engine.media(), lane);
         if engine.media().is_mirrored() {
-            self.stream_record_to_both(engine.media(), offset, header);
+            self.stream_record_to_each(engine.media(), offset, header);
         } else {
             let elements = self.blocks.iter().map(AsRef::as_ref);
             let elements = elements.map(|block: &Block| (block.entry, block.chosen.index));

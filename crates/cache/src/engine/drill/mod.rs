@@ -48,7 +48,7 @@ impl Engine {
         };
         let mut dice = Dice::new(seed);
         let member = self.drilled_member(drill)?;
-        let Some(region) = self.media().member_region(member) else {
+        let Some(region) = self.media().member_at(member) else {
             return refused(format!("member {member} is not there"));
         };
         let struck = match drill.kind {

@@ -93,7 +93,7 @@ impl Engine {
     /// # Errors
     /// The member's fence fails; the pool takes no more writes.
     pub(crate) fn strike_write(&self, armed: &mut ArmedWrite) -> Result<Option<DrillStrike>> {
-        let Some(region) = self.media().member_region(armed.member) else {
+        let Some(region) = self.media().member_at(armed.member) else {
             return refused(format!("member {} left meanwhile", armed.member));
         };
         let is_of_checkpoint = matches!(
@@ -155,7 +155,7 @@ impl Engine {
             .then(|| self.another_half(key, member, &mut armed.dice))
             .flatten();
         let other_offset = other.and_then(|(at, _)| {
-            let region = self.media().member_region(member)?;
+            let region = self.media().member_at(member)?;
             region.store(at, &written);
             region.flush(at, written.len());
             Some(at)

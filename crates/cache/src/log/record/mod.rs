@@ -17,7 +17,7 @@ use crate::media::salt::Salt;
 
 pub(crate) use small::SmallRecord;
 pub(crate) use whole::{
-    read_back_one, reserve_whole, stream_one, stream_one_to_both, stream_whole, trim_whole,
+    read_back_one, reserve_whole, stream_one, stream_one_to_each, stream_whole, trim_whole,
 };
 
 const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);

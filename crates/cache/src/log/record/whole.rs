@@ -34,7 +34,7 @@ pub(crate) fn stream_one(
 /// The same into both copies of the log. What it takes is copied for it, so that a commit to one need not have it in
 /// memory.
 #[cold]
-pub(crate) fn stream_one_to_both(
+pub(crate) fn stream_one_to_each(
     media: &Media,
     offset: u64,
     header: RecordHeader,
