@@ -482,7 +482,8 @@ impl Region {
     ///
     /// # Errors
     /// Durability cannot be promised: the file's sync failed (now or earlier), or the medium
-    /// failed under an access since the region was opened. All later fences fail too.
+    /// failed under an access since the region was opened. All later fences fail too, in the second case until
+    /// the page is acknowledged ([`Region::acknowledge_media_errors`]).
     #[inline(always)]
     pub fn fence(&self) -> Result<(), PmemError> {
         self.note_fence();
