@@ -4,6 +4,8 @@
 //! volume table, entry table and of a mirror its seals, lanes, slots. Metadata is live on member 0 only; the same room on
 //! the others waits for mirrors of it. Slots are striped over the members, block by block.
 
+use std::ops::Range;
+
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
 use crate::media::layout::{
@@ -370,6 +372,15 @@ impl Geometry {
             self.slot_area + u64::from(row) * u64::from(self.block_bytes),
         )
     }
+    /// The slots of a mirrored pool of which either half has bytes in a range of a member, which lies behind the metadata.
+    pub(crate) fn slots_at(&self, bytes: &Range<u64>) -> Vec<u32> {
+        debug_assert!(self.is_mirrored && bytes.start >= self.slot_area);
+        let block = u64::from(self.block_bytes);
+        let row = |offset: u64| (offset - self.slot_area).min(u64::from(self.slots()) * block);
+        let first = row(bytes.start) / block;
+        let end = row(bytes.end).div_ceil(block);
+        (first as u32..end as u32).collect()
+    }
     /// The most payload one transaction can hold: 4 MiB or an eighth of the pool, and no more
     /// blocks than half a lane has elements for.
     pub(crate) fn transaction_limit_bytes(&self) -> u64 {
@@ -456,6 +467,27 @@ mod tests {
         };
         let chosen = Geometry::plan(&options, 1, 64 << 20).expect("plan");
         assert_eq!(chosen.grown(1 << 30).expect("grow").lane_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn the_slots_at_some_bytes_are_those_whose_places_have_any_of_them() {
+        for block_bytes in [128, 4096, 16384] {
+            let options = FormatOptions {
+                block_bytes,
+                redundancy: Redundancy::Mirror,
+                ..FormatOptions::default()
+            };
+            let geometry = Geometry::plan(&options, 2, 4 << 20).expect("plan");
+            for start in (geometry.slot_area..4 << 20).step_by(4096) {
+                let bytes = start..start + 4096;
+                let has_any = |slot: &u32| {
+                    let offset = geometry.slot_place(*slot).1;
+                    offset < bytes.end && bytes.start < offset + u64::from(block_bytes)
+                };
+                let expected: Vec<u32> = (0..geometry.slots()).filter(has_any).collect();
+                assert_eq!(geometry.slots_at(&bytes), expected, "{bytes:?}");
+            }
+        }
     }
 
     #[test]

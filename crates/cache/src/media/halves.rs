@@ -44,6 +44,15 @@ pub(crate) enum Settled {
     Lost,
 }
 
+impl<'m> Wrong<'m> {
+    /// Where they are: a member and a slot each.
+    pub(super) fn halves(&self) -> impl Iterator<Item = (&'m Region, u32)> + use<'m> {
+        let own = self.own.zip(self.entry.slot());
+        own.into_iter()
+            .chain(self.base.map(|(slot, region)| (region, slot)))
+    }
+}
+
 impl<'m> Halves<'m> {
     fn all(self) -> impl Iterator<Item = &'m Region> {
         std::iter::once(self.one).chain(self.other)

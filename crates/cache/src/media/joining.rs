@@ -51,11 +51,12 @@ impl Media {
             .take_out_number(&self.geometry, self.opened(), number)
     }
 
-    /// Whether a slot may be read where its block is not: where a member left or joined, what no half of counts is.
+    /// Whether a slot may be read where its block is not: where a member left or joined, or places are bad, what no half
+    /// of counts is.
     #[inline]
     pub(crate) fn must_verify(&self) -> bool {
         let mirror = self.mirror.as_ref();
-        mirror.is_some_and(|mirror| mirror.has_changed())
+        mirror.is_some_and(|mirror| mirror.has_changed() || mirror.bad().are_any())
     }
 
     /// Whether a member of this pool has writes that the pool lacks: it was served without those that are in.

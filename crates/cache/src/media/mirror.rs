@@ -6,11 +6,14 @@
 //! it lacks (I13). One that comes back is stored to from the moment at which it joins, and counts for nothing until it
 //! has everything (`engine::rebuild`).
 
+mod lost_places;
+
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use forebay_pmem::{PmemError, Region};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::media::bad_places::BadPlaces;
 use crate::media::geometry::Geometry;
 use crate::media::roster::Roster;
 use crate::media::served::{Place, Served};
@@ -33,6 +36,8 @@ pub(super) struct Mirror {
     pool_uuid: [u8; 16],
     /// A byte for each slot: which of its halves hold its block (`Served::note`).
     notes: Box<[AtomicU8]>,
+    /// Halves that do not count, whatever is noted of them.
+    bad: BadPlaces,
     /// Members that joined, in that order. They stay until the pool is closed: a thread may still look at one that
     /// has left.
     added: [OnceLock<Region>; ADDED_MAX],
@@ -143,6 +148,7 @@ impl Mirror {
             roster: Mutex::new(start.roster),
             pool_uuid: start.pool_uuid,
             notes: Box::default(),
+            bad: BadPlaces::default(),
             added: std::array::from_fn(|_| OnceLock::new()),
             volume_lines: Mutex::new(()),
         };
@@ -155,6 +161,9 @@ impl Mirror {
         let note = |slot| AtomicU8::new(served.note(first(&self, slot).bit()));
         let notes = (0..slots).map(note).collect();
         Mirror { notes, ..self }
+    }
+    pub(super) fn bad(&self) -> &BadPlaces {
+        &self.bad
     }
 
     #[inline]
@@ -261,7 +270,7 @@ impl Mirror {
     /// no other one has.
     #[inline]
     pub(super) fn halves_of<'m>(&self, view: View<'m>, slot: u32, first: Place) -> Halves<'m> {
-        let halves = view.served.halves(self.note(slot));
+        let halves = view.served.halves(self.note(slot)) & !self.bad.halves(slot);
         let holds = |place: Place| view.region(place).filter(|_| halves & place.bit() != 0);
         match (holds(first), holds(first.other())) {
             (Some(one), other) => Halves { one, other },
@@ -303,23 +312,26 @@ impl Mirror {
     #[inline]
     pub(super) fn is_protected(&self, slot: u32) -> bool {
         let served = self.served();
-        served.halves(self.note(slot)) == served.live()
+        served.halves(self.note(slot)) & !self.bad.halves(slot) == served.live()
     }
 
-    /// Fences the members that are in. One whose fence fails is taken out, if another is left.
+    /// Fences the members that are in. One whose fence fails is taken out, if another is left; but not for a page among
+    /// its slots that the medium lost, which is noted. `is_held` says whether a published block is in a slot.
     #[inline]
-    pub(super) fn fence(&self, geometry: &Geometry, opened: Opened<'_>) -> Result<()> {
+    pub(super) fn fence(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        is_held: &dyn Fn(u32) -> bool,
+    ) -> Result<()> {
         let view = self.view(opened);
         match (view.live(Place::Main), view.live(Place::Mate)) {
             (Some(main), Some(mate)) => match main.fence_pair(mate) {
                 (Ok(()), Ok(())) => Ok(()),
-                (Ok(()), Err(failed)) => {
-                    self.take_out(geometry, opened, view, Place::Mate, failed.into())
+                (main, mate) => {
+                    let failed = [main.err(), mate.err()];
+                    self.fence_failed(geometry, opened, view, failed, is_held)
                 }
-                (Err(failed), Ok(())) => {
-                    self.take_out(geometry, opened, view, Place::Main, failed.into())
-                }
-                (Err(failed), Err(_)) => Err(failed.into()),
             },
             (Some(alone), None) | (None, Some(alone)) => Ok(alone.fence()?),
             (None, None) => unreachable!("one member is always in"),
@@ -364,7 +376,8 @@ impl Mirror {
     /// that stands in its place stays: what was in flight when that one joined has ended before it was called in.
     ///
     /// # Errors
-    /// The member that was to be left is out already, or not complete, or fails, too.
+    /// The member that was to be left is out already, or not complete, or fails, too; or the other one has the only
+    /// half of some block.
     #[cold]
     fn take_out(
         &self,
@@ -380,11 +393,15 @@ impl Mirror {
         if !view.served.is_live(gone) || is_another {
             return Ok(());
         }
-        let left = gone.other();
-        let is_enough = view.served.complete() & left.bit() != 0;
-        let Some(left) = view.region(left).filter(|_| is_enough) else {
+        let left_place = gone.other();
+        let is_enough = view.served.complete() & left_place.bit() != 0;
+        let Some(left) = view.region(left_place).filter(|_| is_enough) else {
             return Err(failed);
         };
+        let resting = self.bad.resting_on_other(left_place);
+        if resting > 0 {
+            return Err(self.only_halves(failed, gone, resting));
+        }
         let next = roster.without(self.number_at(gone));
         // Before the roster is stored: one that may reach the medium, and does not count, looks like another history.
         left.fence()?;
@@ -453,6 +470,8 @@ impl Mirror {
         settled.map_err(|error| unusable(&region, &error))?;
         let added = self.added[slot].set(region);
         assert!(added.is_ok(), "under the roster's lock");
+        // Slots of the old member stay retired until the pool is opened anew.
+        self.bad.forget(place);
         self.set_served(joined);
         Ok(())
     }
