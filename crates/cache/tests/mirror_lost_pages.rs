@@ -3,11 +3,14 @@
 
 mod halves;
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use forebay::{ErrorKind, MemberState, Region};
+use forebay::unstable::locate_block;
+use forebay::{Backing, ErrorKind, MemberState, Pool, Region, ScrubOptions, Volume};
 use forebay_pmem::PAGE_BYTES;
-use forebay_pmem::shadow::{Fault, FenceFailure, Shadow, ShadowModel};
+use forebay_pmem::shadow::{Fault, FenceFailure, Shadow, ShadowEventKind, ShadowModel};
 
 use halves::{BLOCK, BLOCKS, Mirror, noise, packed};
 
@@ -195,7 +198,7 @@ fn shared_packed_partial_and_clean_blocks_move_too() {
     mirror.lose(mirror.half(1, 0, 0));
     assert!(mirror.read(1) == noise(1));
     mirror.pool.checkpoint().expect("checkpoint");
-    assert!(forebay::unstable::locate_block(&mirror.volume, 1).is_none());
+    assert!(locate_block(&mirror.volume, 1).is_none());
     assert!(mirror.read(1) == noise(1));
     assert_eq!(mirror.left(), (1, 0));
 }
@@ -261,11 +264,7 @@ fn a_pool_that_finds_lost_pages_when_it_is_opened_serves_both_members() {
     let blocks: Vec<(u64, Vec<u8>)> = (0..8).map(|block| (block, noise(block + 1))).collect();
     (0..8).for_each(|block| mirror.put(block, block + 1));
     let (first, start) = mirror.place(7);
-    let images: Vec<Vec<u8>> = mirror
-        .members
-        .iter()
-        .map(|member| member.crash_state().durable().to_vec())
-        .collect();
+    let images = images(&mirror.members);
     for half in 0..2 {
         let members: Vec<Arc<Shadow>> = images
             .iter()
@@ -287,4 +286,114 @@ fn a_pool_that_finds_lost_pages_when_it_is_opened_serves_both_members() {
         let states = pool.members().into_iter().map(|member| member.state);
         assert!(states.into_iter().all(|state| state == MemberState::In));
     }
+}
+
+/// Pools and volumes over what power cuts leave of the members.
+fn opened(mirror: &Mirror, images: &[Vec<u8>]) -> (Vec<Arc<Shadow>>, Pool, Volume) {
+    let shadow = |image: &Vec<u8>| Arc::new(Shadow::from_image(image, ShadowModel::Lines));
+    let members: Vec<Arc<Shadow>> = images.iter().map(shadow).collect();
+    let on = members.iter().cloned().map(Region::on_shadow).collect();
+    let runtime = halves::options().runtime_options().clone();
+    let pool = Pool::open_on(on, runtime.without_missing(true)).expect("open");
+    let backing = Backing::from_store(mirror.store.clone());
+    let volume = pool.attach(backing).expect("attach");
+    (members, pool, volume)
+}
+
+fn images(members: &[Arc<Shadow>]) -> Vec<Vec<u8>> {
+    let states = members.iter().map(|member| member.crash_state());
+    states.map(|state| state.durable().to_vec()).collect()
+}
+
+#[test]
+fn a_place_that_was_bad_is_not_used_after_a_restart_either() {
+    let mirror = Mirror::new();
+    mirror.put(1, 1);
+    let lost = mirror.place(1);
+    mirror.lose(mirror.half(1, 0, 1));
+    mirror.scrub();
+    assert_eq!(mirror.left(), (1, 1));
+    let both = images(&mirror.members);
+    for kept in [&both[..], &both[..1], &both[1..]] {
+        let (_, pool, volume) = opened(&mirror, kept);
+        let is_of_other = kept.len() == 1 && kept[0] == both[lost.0];
+        assert_eq!(pool.stats().retired_slots, u64::from(!is_of_other));
+        for block in 0..BLOCKS {
+            volume.write(block, &noise(block)).expect("write");
+            let place = locate_block(&volume, block).expect("cached").bytes[0].clone();
+            assert!(is_of_other || place.1.start != lost.1);
+        }
+        pool.checkpoint().expect("checkpoint");
+        // What the list says is on both from now on.
+        let report = pool.scrub(&ScrubOptions::default(), &mut |_| ControlFlow::Continue(()));
+        assert_eq!(report.expect("scrub").found, 0);
+    }
+}
+
+#[test]
+fn a_crash_before_a_block_has_left_leaves_it_in_the_half_that_is_good() {
+    let mirror = Mirror::new();
+    mirror.put(1, 1);
+    let (first, start) = mirror.place(1);
+    mirror.members[first].lose_page(start);
+    assert!(mirror.read(1) == noise(1));
+    // Before the first fence after that of the list.
+    let list = 5 * 4096 + 256..7 * 4096;
+    let (is_stored, crashed) = (AtomicBool::new(false), Arc::new(Mutex::new(Vec::new())));
+    let (members, kept) = (mirror.members.clone(), crashed.clone());
+    let fences = AtomicU64::new(0);
+    mirror.members[0].set_hook(Some(Arc::new(move |event| {
+        let is_list = event.kind == ShadowEventKind::Store && list.contains(&event.offset);
+        is_stored.fetch_or(is_list, Ordering::Relaxed);
+        if event.kind == ShadowEventKind::Fence && is_stored.load(Ordering::Relaxed) {
+            let count = fences.fetch_add(1, Ordering::Relaxed);
+            if count == 1 {
+                *kept.lock().expect("no panic") = images(&members);
+            }
+        }
+    })));
+    mirror.pool.checkpoint().expect("checkpoint");
+    mirror.members[0].set_hook(None);
+    assert_eq!(mirror.left(), (1, 1));
+    let crashed = crashed.lock().expect("no panic").clone();
+    let (_, pool, volume) = opened(&mirror, &crashed);
+    let place = locate_block(&volume, 1).expect("cached").bytes[0].clone();
+    assert_eq!(place.1.start, start);
+    let refused = pool.fail_member(first as u32 ^ 1);
+    assert!(refused.is_err(), "nothing rests on a place that was bad");
+    pool.checkpoint().expect("checkpoint");
+    let place = locate_block(&volume, 1).expect("cached").bytes[0].clone();
+    assert_ne!(place.1.start, start);
+    pool.fail_member(first as u32 ^ 1)
+        .expect("two copies by now");
+    let mut out = vec![0; BLOCK];
+    volume.read(1, &mut out).expect("read");
+    assert!(out == noise(1));
+}
+
+#[test]
+fn a_new_member_has_no_bad_places() {
+    let mirror = Mirror::new();
+    mirror.put(1, 1);
+    let (first, start) = mirror.place(1);
+    mirror.members[first].lose_page(start);
+    mirror.scrub();
+    mirror
+        .pool
+        .fail_member(first as u32)
+        .expect("the other one has all");
+    let blank = Arc::new(Shadow::new(2 << 20, ShadowModel::Lines));
+    let region = Region::on_shadow(blank.clone());
+    let watcher = &mut |_| ControlFlow::Continue(());
+    mirror
+        .pool
+        .replace_member_on(first as u32, region, watcher)
+        .expect("rebuilt");
+    let mut members = mirror.members.clone();
+    members[first] = blank;
+    let (_, pool, volume) = opened(&mirror, &images(&members));
+    assert_eq!(pool.stats().retired_slots, 0);
+    let mut out = vec![0; BLOCK];
+    volume.read(1, &mut out).expect("read");
+    assert!(out == noise(1));
 }

@@ -177,7 +177,12 @@ impl Shape {
 
     /// Bytes between metadata lines.
     pub fn unit_bytes(&self) -> usize {
-        if self.pages { 4096 } else { 256 }
+        match (self.pages, self.mirrored) {
+            (true, _) => 4096,
+            // With room for a list of bad places.
+            (false, true) => 512,
+            (false, false) => 256,
+        }
     }
 
     /// Bytes of each member as the pool is made.

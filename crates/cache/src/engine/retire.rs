@@ -23,7 +23,7 @@ impl Engine {
     /// A fence failed.
     #[inline]
     pub(crate) fn leave_bad_places(&self) -> Result<()> {
-        match self.media().has_bad_places_in_use() {
+        match self.media().has_bad_places_to_leave() {
             true => self.leave_bad_slots(),
             false => Ok(()),
         }
@@ -31,11 +31,10 @@ impl Engine {
 
     #[cold]
     fn leave_bad_slots(&self) -> Result<()> {
+        let bad = self.retire_bad_slots();
+        // Orders the list before a block leaves a place that is on it: what is free there stays so after a crash.
+        self.media().list_bad_places(|| self.fence())?;
         let slots = self.table.slots();
-        // One that no block and no thread has any more, or ever had.
-        let bad = self.media().settle_bad_places(|slot| slots.is_gone(slot));
-        bad.iter().for_each(|slot| slots.retire(*slot));
-        slots.drop_retired();
         let is_bad = |slot: u32| bad.binary_search(&slot).is_ok();
         for index in 0..self.media().geometry.entries {
             if self.table.lies_in(self.table.entries().load(index), is_bad) {
@@ -45,6 +44,18 @@ impl Engine {
         }
         self.media().settle_bad_places(|slot| slots.is_gone(slot));
         Ok(())
+    }
+
+    /// Retires slots of which a half is bad; returns those in which a block may be.
+    pub(super) fn retire_bad_slots(&self) -> Vec<u32> {
+        let slots = self.table.slots();
+        // One that no block and no thread has any more, or ever had.
+        let bad = self.media().settle_bad_places(|slot| slots.is_gone(slot));
+        if !bad.is_empty() {
+            bad.iter().for_each(|slot| slots.retire(*slot));
+            slots.drop_retired();
+        }
+        bad
     }
 
     /// Has the block of an entry leave its slots, if they are bad and it can.

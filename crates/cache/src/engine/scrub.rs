@@ -251,6 +251,7 @@ impl Engine {
         };
         report.note_line(media.settle_copies(offset, INCARNATION_BYTES, evict, is_current));
         report.note_line(media.settle_roster(evict));
+        report.note_line(media.settle_bad_list(evict));
         report.note_line(media.settle_superblocks(evict));
         Ok(())
     }

@@ -10,6 +10,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 
+use crate::media::bad_list;
+use crate::media::geometry::Geometry;
 use crate::media::served::Place;
 use crate::sync::{AtomicBool, AtomicU8, Ordering};
 
@@ -41,6 +43,8 @@ pub(super) struct BadPlaces {
     marks: OnceLock<Box<[AtomicU8]>>,
     /// Slots were noted that were not settled when they were looked at last.
     are_any_unsettled: AtomicBool,
+    /// The list on the medium does not say what is known.
+    is_unlisted: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -68,25 +72,30 @@ impl BadPlaces {
         self.marks.get().is_some()
     }
 
-    /// Notes that the half at `place` of these slots, of `all` that there are, is bad, which takes up `range` there.
+    /// Notes that the half at `place` of these slots is bad, which takes up `range` there.
     /// `is_held` says whether a published block is in a slot.
     pub(super) fn note(
         &self,
         place: Place,
         range: Range<u64>,
         slots: &[u32],
-        all: u32,
+        geometry: &Geometry,
         is_held: &dyn Fn(u32) -> bool,
     ) -> Noted {
+        let all = geometry.slots();
         let mut known = forebay_pmem::lock_or_yield(&self.known);
-        let own = &mut known.slots[place as usize];
+        let own = &known.slots[place as usize];
         let new: Vec<u32> = slots
             .iter()
             .copied()
             .filter(|slot| !own.contains(slot))
             .collect();
         let most = BAD_SLOTS_MAX.min((all as usize / BAD_SHARE).max(1));
-        if own.len() + new.len() > most {
+        let room = bad_list::capacity(geometry);
+        let listed: usize = known.ranges.iter().map(Vec::len).sum();
+        let is_known = known.ranges[place as usize].contains(&range);
+        let is_full = room > 0 && listed >= room && !is_known;
+        if known.slots[place as usize].len() + new.len() > most || is_full {
             return Noted::TooMany;
         }
         let marks = self
@@ -100,8 +109,11 @@ impl BadPlaces {
                 noted = Noted::InUse;
             }
         }
-        own.extend(&new);
-        known.ranges[place as usize].push(range);
+        known.slots[place as usize].extend(&new);
+        if !is_known {
+            known.ranges[place as usize].push(range);
+            self.is_unlisted.store(true, Ordering::Release);
+        }
         if !new.is_empty() {
             self.are_any_unsettled.store(true, Ordering::Release);
         }
@@ -162,7 +174,20 @@ impl BadPlaces {
             }
         }
         known.slots[place as usize].clear();
-        known.ranges[place as usize].clear();
+        if !known.ranges[place as usize].is_empty() {
+            known.ranges[place as usize].clear();
+            self.is_unlisted.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether the list on the medium lacks anything, or says too much.
+    #[inline]
+    pub(super) fn is_unlisted(&self) -> bool {
+        self.is_unlisted.load(Ordering::Acquire)
+    }
+    /// The caller is about to store the list, which it makes of what is known after this.
+    pub(super) fn begin_listing(&self) {
+        self.is_unlisted.store(false, Ordering::Release);
     }
 
     /// What is bad of the member there, in bytes from its start.

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use forebay_pmem::{PmemError, Region};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::media::bad_list::BadList;
 use crate::media::bad_places::BadPlaces;
 use crate::media::geometry::Geometry;
 use crate::media::roster::Roster;
@@ -38,6 +39,8 @@ pub(super) struct Mirror {
     notes: Box<[AtomicU8]>,
     /// Halves that do not count, whatever is noted of them.
     bad: BadPlaces,
+    /// The list of them that was stored last. Held by a thread that stores one.
+    listed: Mutex<BadList>,
     /// Members that joined, in that order. They stay until the pool is closed: a thread may still look at one that
     /// has left.
     added: [OnceLock<Region>; ADDED_MAX],
@@ -149,6 +152,7 @@ impl Mirror {
             pool_uuid: start.pool_uuid,
             notes: Box::default(),
             bad: BadPlaces::default(),
+            listed: Mutex::default(),
             added: std::array::from_fn(|_| OnceLock::new()),
             volume_lines: Mutex::new(()),
         };

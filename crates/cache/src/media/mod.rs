@@ -4,6 +4,7 @@
 //! that lies there. It carries parity or a CRC, by which the layers above check what they read; what is
 //! durable before what is theirs to order, by [`Media::fence`].
 
+mod bad_list;
 mod bad_places;
 pub(crate) mod copies;
 pub(crate) mod entry;

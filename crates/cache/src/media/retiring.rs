@@ -4,14 +4,44 @@ use forebay_pmem::Region;
 
 use crate::error::Result;
 use crate::media::Media;
+use crate::media::copies::LineState;
 use crate::media::halves::Wrong;
 
 impl Media {
-    /// Whether blocks may be in slots of which a half is bad.
+    /// Whether blocks may be in slots of which a half is bad, or the list of bad places is not what it should be.
     #[inline]
-    pub(crate) fn has_bad_places_in_use(&self) -> bool {
+    pub(crate) fn has_bad_places_to_leave(&self) -> bool {
         let mirror = self.mirror.as_ref();
-        mirror.is_some_and(|mirror| mirror.bad().are_any_unsettled())
+        mirror.is_some_and(|mirror| mirror.bad().are_any_unsettled() || mirror.bad().is_unlisted())
+    }
+
+    /// Learns of the bad places that the members' lists name, before anything rests on any.
+    pub(crate) fn find_listed_places(&self) {
+        if let Some(mirror) = &self.mirror {
+            mirror.find_listed(&self.geometry, self.opened());
+        }
+    }
+
+    /// Makes the list of bad places durable, if there are others; `fence` is the pool's.
+    ///
+    /// # Errors
+    /// The fence fails.
+    pub(crate) fn list_bad_places(&self, fence: impl FnOnce() -> Result<()>) -> Result<()> {
+        match &self.mirror {
+            Some(mirror) => mirror.list(&self.geometry, self.opened(), fence),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares the members' lists of bad places with what was stored.
+    pub(crate) fn settle_bad_list(&self, evict: bool) -> LineState {
+        let mirror = self.mirror.as_ref();
+        let settled = mirror.and_then(|mirror| {
+            mirror.on_listed(&self.geometry, |offset, line| {
+                self.settle_copies(offset, line.len(), evict, |found| found == line)
+            })
+        });
+        settled.unwrap_or(LineState::Same)
     }
 
     /// Has `is_empty` say of each of these slots whether no block is in it, nor will be; returns the others, ascending.

@@ -10,6 +10,7 @@ use forebay_pmem::{PAGE_BYTES, PmemError, PmemErrorKind, Region};
 
 use super::{Mirror, Opened, View};
 use crate::error::{Error, ErrorKind, Result};
+use crate::media::bad_list::{self, BadList};
 use crate::media::bad_places::Noted;
 use crate::media::geometry::Geometry;
 use crate::media::served::Place;
@@ -22,10 +23,88 @@ impl Mirror {
             for range in before.ranges(place) {
                 let slots = geometry.slots_at(&range);
                 // Too many are found one by one, when they are used.
-                self.bad
-                    .note(place, range, &slots, geometry.slots(), &|_| true);
+                self.bad.note(place, range, &slots, geometry, &|_| true);
             }
         }
+    }
+
+    /// Notes what members that were just opened have in their lists.
+    pub(in crate::media) fn find_listed(&self, geometry: &Geometry, opened: Opened<'_>) {
+        let view = self.view(opened);
+        let places = [Place::Main, Place::Mate];
+        let there = places.into_iter().filter_map(|place| view.live(place));
+        let lists = there.filter_map(|region| BadList::read(region, geometry, &self.pool_uuid));
+        let Some(newest) = lists.max_by_key(|list| list.version) else {
+            return;
+        };
+        for (number, range) in &newest.places {
+            let place = self.place_of(*number);
+            let is_of_slots =
+                range.start >= geometry.slot_area && range.end <= geometry.member_bytes;
+            if view.live(place).is_some() && *number < geometry.members && is_of_slots {
+                let slots = geometry.slots_at(range);
+                // No commit is under way.
+                self.bad
+                    .note(place, range.clone(), &slots, geometry, &|_| true);
+            }
+        }
+        *forebay_pmem::lock_or_yield(&self.listed) = newest;
+    }
+
+    /// Makes the list on the members say what is known; durable when `fence` has returned.
+    ///
+    /// # Errors
+    /// Those of the fence.
+    #[cold]
+    pub(in crate::media) fn list(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        fence: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let mut listed = forebay_pmem::lock_or_yield(&self.listed);
+        if !self.bad.is_unlisted() {
+            return Ok(());
+        }
+        self.bad.begin_listing();
+        if bad_list::capacity(geometry) == 0 {
+            return Ok(());
+        }
+        let of = |place: Place| {
+            let number = self.number_at(place);
+            let ranges = self.bad.ranges(place).into_iter();
+            ranges.map(move |range| (number, range))
+        };
+        let next = BadList {
+            version: listed.version + 1,
+            places: of(Place::Main).chain(of(Place::Mate)).collect(),
+        };
+        let (line, offset) = (
+            next.encode(self.pool_uuid),
+            bad_list::offset(geometry, next.version),
+        );
+        let (one, other) = self.view(opened).copies();
+        for region in std::iter::once(one).chain(other) {
+            region.store(offset, &line);
+            region.flush(offset, line.len());
+        }
+        *listed = next;
+        // Orders this list before the next one, which is stored over the one before.
+        fence()
+    }
+
+    /// Shows where the list is that was stored last, and what it is; none is stored meanwhile.
+    pub(in crate::media) fn on_listed<T>(
+        &self,
+        geometry: &Geometry,
+        look: impl FnOnce(u64, &[u8]) -> T,
+    ) -> Option<T> {
+        let listed = forebay_pmem::lock_or_yield(&self.listed);
+        let is_stored = listed.version > 0 && !self.bad.is_unlisted();
+        is_stored.then(|| {
+            let offset = bad_list::offset(geometry, listed.version);
+            look(offset, &listed.encode(self.pool_uuid))
+        })
     }
 
     /// What a fence of both members says that failed on one, or on each.
@@ -104,10 +183,7 @@ impl Mirror {
         for page in &pages {
             let range = *page..*page + PAGE_BYTES as u64;
             let slots = geometry.slots_at(&range);
-            match self
-                .bad
-                .note(place, range, &slots, geometry.slots(), is_held)
-            {
+            match self.bad.note(place, range, &slots, geometry, is_held) {
                 Noted::Done => {}
                 refused => return refused,
             }
@@ -155,9 +231,7 @@ impl Mirror {
             return Ok(());
         };
         let range = offset..offset + u64::from(geometry.block_bytes);
-        let noted = self
-            .bad
-            .note(place, range, &[slot], geometry.slots(), is_held);
+        let noted = self.bad.note(place, range, &[slot], geometry, is_held);
         drop(roster);
         if noted != Noted::TooMany {
             return Ok(());
