@@ -3,12 +3,13 @@
 
 mod halves;
 
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forebay::unstable::locate_block;
-use forebay::{Backing, ErrorKind, MemberState, Pool, Region, ScrubOptions, Volume};
+use forebay::{Backing, ErrorKind, MemberState, MemoryStore, Pool, Region, ScrubOptions, Volume};
 use forebay_pmem::PAGE_BYTES;
 use forebay_pmem::shadow::{Fault, FenceFailure, Shadow, ShadowEventKind, ShadowModel};
 
@@ -396,4 +397,37 @@ fn a_new_member_has_no_bad_places() {
     let mut out = vec![0; BLOCK];
     volume.read(1, &mut out).expect("read");
     assert!(out == noise(1));
+}
+
+/// A file that is cut short under its mapping fails the way a bad page does, signal and all.
+#[test]
+fn a_real_signal_costs_no_member_either() {
+    let directory = tempfile::TempDir::new_in("/dev/shm").expect("a directory");
+    let paths = ["a", "b"].map(|name| directory.path().join(name));
+    let options = halves::options().members(&paths).member_bytes(2 << 20);
+    let pool = Pool::create(&options).expect("create");
+    let store = Arc::new(MemoryStore::new(4 << 20));
+    let volume = pool.attach(Backing::from_store(store)).expect("attach");
+    let file = File::options()
+        .write(true)
+        .open(&paths[1])
+        .expect("a member");
+    file.set_len((2 << 20) - PAGE_BYTES as u64)
+        .expect("cut short");
+    let mut written = 0;
+    while pool.stats().media_errors == 0 {
+        volume.write(written, &noise(written)).expect("write");
+        written += 1;
+    }
+    for again in 0..8 {
+        volume.write(again, &noise(again)).expect("write");
+    }
+    pool.checkpoint().expect("checkpoint");
+    let stats = pool.stats();
+    assert_eq!((stats.retired_slots, stats.members_out), (1, 0));
+    let mut out = vec![0; BLOCK];
+    for block in 0..written {
+        volume.read(block, &mut out).expect("read");
+        assert!(out == noise(block), "block {block}");
+    }
 }

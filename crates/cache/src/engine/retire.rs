@@ -32,8 +32,8 @@ impl Engine {
     #[cold]
     fn leave_bad_slots(&self) -> Result<()> {
         let bad = self.retire_bad_slots();
-        // Orders the list before a block leaves a place that is on it: what is free there stays so after a crash.
-        self.media().list_bad_places(|| self.fence())?;
+        // Before a block leaves a place: what is free there is not used after a crash either.
+        self.media().list_bad_places();
         let slots = self.table.slots();
         let is_bad = |slot: u32| bad.binary_search(&slot).is_ok();
         for index in 0..self.media().geometry.entries {

@@ -189,6 +189,10 @@ impl BadPlaces {
     pub(super) fn begin_listing(&self) {
         self.is_unlisted.store(false, Ordering::Release);
     }
+    /// It could not be stored everywhere.
+    pub(super) fn end_listing(&self) {
+        self.is_unlisted.store(true, Ordering::Release);
+    }
 
     /// What is bad of the member there, in bytes from its start.
     pub(super) fn ranges(&self, place: Place) -> Vec<Range<u64>> {

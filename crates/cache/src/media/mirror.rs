@@ -39,7 +39,7 @@ pub(super) struct Mirror {
     notes: Box<[AtomicU8]>,
     /// Halves that do not count, whatever is noted of them.
     bad: BadPlaces,
-    /// The list of them that was stored last. Held by a thread that stores one.
+    /// The list of them that was stored last.
     listed: Mutex<BadList>,
     /// Members that joined, in that order. They stay until the pool is closed: a thread may still look at one that
     /// has left.
@@ -371,6 +371,8 @@ impl Mirror {
         let last = ErrorKind::Options(format!(
             "member {number} of the pool is the only one that is in; it cannot be taken out"
         ));
+        // Whose fence would say so: then the other one could not go, nor the pool go on.
+        self.note_all_lost(geometry, opened, &|_| true);
         let seen = self.view(opened);
         self.take_out(geometry, opened, seen, self.place_of(number), last.into())
     }

@@ -22,14 +22,10 @@ impl Media {
         }
     }
 
-    /// Makes the list of bad places durable, if there are others; `fence` is the pool's.
-    ///
-    /// # Errors
-    /// The fence fails.
-    pub(crate) fn list_bad_places(&self, fence: impl FnOnce() -> Result<()>) -> Result<()> {
-        match &self.mirror {
-            Some(mirror) => mirror.list(&self.geometry, self.opened(), fence),
-            None => Ok(()),
+    /// Makes the list of bad places durable on each member, if it is another one by now.
+    pub(crate) fn list_bad_places(&self) {
+        if let Some(mirror) = &self.mirror {
+            mirror.list(&self.geometry, self.opened());
         }
     }
 

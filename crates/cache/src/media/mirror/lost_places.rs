@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::media::bad_list::{self, BadList};
 use crate::media::bad_places::Noted;
 use crate::media::geometry::Geometry;
+use crate::media::roster::Roster;
 use crate::media::served::Place;
 
 impl Mirror {
@@ -51,46 +52,50 @@ impl Mirror {
         *forebay_pmem::lock_or_yield(&self.listed) = newest;
     }
 
-    /// Makes the list on the members say what is known; durable when `fence` has returned.
-    ///
-    /// # Errors
-    /// Those of the fence.
+    /// Makes the list on the members say what is known, if it does not; durable when this returns, unless a fence of a
+    /// member fails, which its next one tells.
     #[cold]
-    pub(in crate::media) fn list(
+    pub(in crate::media) fn list(&self, geometry: &Geometry, opened: Opened<'_>) {
+        let roster = forebay_pmem::lock_or_yield(&self.roster);
+        if self.bad.is_unlisted() {
+            self.bad.begin_listing();
+            let (one, other) = self.view(opened).copies();
+            if !self.store_list(&roster, geometry, std::iter::once(one).chain(other)) {
+                self.bad.end_listing();
+            }
+        }
+    }
+
+    /// Stores the next list on these members, and fences it: it is stored over the one before the last. False if a fence
+    /// fails. The caller holds the roster's lock, so that lists follow each other.
+    fn store_list<'m>(
         &self,
+        _: &Roster,
         geometry: &Geometry,
-        opened: Opened<'_>,
-        fence: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let mut listed = forebay_pmem::lock_or_yield(&self.listed);
-        if !self.bad.is_unlisted() {
-            return Ok(());
-        }
-        self.bad.begin_listing();
+        regions: impl Iterator<Item = &'m Region>,
+    ) -> bool {
         if bad_list::capacity(geometry) == 0 {
-            return Ok(());
+            return true;
         }
+        let mut listed = forebay_pmem::lock_or_yield(&self.listed);
         let of = |place: Place| {
             let number = self.number_at(place);
             let ranges = self.bad.ranges(place).into_iter();
             ranges.map(move |range| (number, range))
         };
-        let next = BadList {
+        *listed = BadList {
             version: listed.version + 1,
             places: of(Place::Main).chain(of(Place::Mate)).collect(),
         };
-        let (line, offset) = (
-            next.encode(self.pool_uuid),
-            bad_list::offset(geometry, next.version),
-        );
-        let (one, other) = self.view(opened).copies();
-        for region in std::iter::once(one).chain(other) {
+        let line = listed.encode(self.pool_uuid);
+        let offset = bad_list::offset(geometry, listed.version);
+        let stored = regions.map(|region| {
             region.store(offset, &line);
             region.flush(offset, line.len());
-        }
-        *listed = next;
-        // Orders this list before the next one, which is stored over the one before.
-        fence()
+            // Orders this list before the next one, and before all that does not count on what it names.
+            region.fence().is_ok()
+        });
+        stored.fold(true, |are_all, is_stored| are_all & is_stored)
     }
 
     /// Shows where the list is that was stored last, and what it is; none is stored meanwhile.
@@ -168,29 +173,55 @@ impl Mirror {
         is_held: &dyn Fn(u32) -> bool,
     ) -> Noted {
         // No member leaves or joins meanwhile.
-        let _roster = forebay_pmem::lock_or_yield(&self.roster);
+        let roster = forebay_pmem::lock_or_yield(&self.roster);
         let view = self.view(opened);
         let are_both = view.complete_pair().is_some() && view.served.since(place) == since;
-        let (Some(region), true) = (view.region(place), are_both) else {
+        let (Some(region), Some(other), true) =
+            (view.region(place), view.region(place.other()), are_both)
+        else {
             return Noted::TooMany;
         };
-        let Some(pages) = region.unacknowledged_media_errors() else {
-            return Noted::TooMany;
+        let pages = match self.note_pages(geometry, region, place, is_held) {
+            Ok(pages) if pages.is_empty() => return Noted::Done,
+            Ok(pages) => pages,
+            Err(refused) => return refused,
         };
+        match self.note_pages(geometry, other, place.other(), is_held) {
+            // Every fence still fails by the first member, so these are on a list, too, when one succeeds.
+            Ok(pages) => other.acknowledge_media_errors(&pages),
+            Err(refused) => return refused,
+        }
+        // The other one's list: after a crash the next process must not believe what this one did not.
+        if !self.store_list(&roster, geometry, std::iter::once(other)) {
+            return Noted::TooMany;
+        }
+        // After the notes: a fence that succeeds without the page proves nothing of what is on it.
+        region.acknowledge_media_errors(&pages);
+        Noted::Done
+    }
+
+    /// Notes the halves on pages that the medium of a member lost and that were not acknowledged; says which pages those
+    /// are.
+    fn note_pages(
+        &self,
+        geometry: &Geometry,
+        region: &Region,
+        place: Place,
+        is_held: &dyn Fn(u32) -> bool,
+    ) -> std::result::Result<Vec<u64>, Noted> {
+        let pages = region.unacknowledged_media_errors().ok_or(Noted::TooMany)?;
         if pages.iter().any(|page| *page < geometry.slot_area) {
-            return Noted::TooMany;
+            return Err(Noted::TooMany);
         }
         for page in &pages {
             let range = *page..*page + PAGE_BYTES as u64;
             let slots = geometry.slots_at(&range);
             match self.bad.note(place, range, &slots, geometry, is_held) {
                 Noted::Done => {}
-                refused => return refused,
+                refused => return Err(refused),
             }
         }
-        // After the notes: a fence that succeeds without the page proves nothing of what is on it.
-        region.acknowledge_media_errors(&pages);
-        Noted::Done
+        Ok(pages)
     }
 
     /// The same of both members, by a thread that has read such pages.
