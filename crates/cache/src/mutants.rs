@@ -86,5 +86,8 @@ forebay_pmem::define_mutants! {
         DeltaOnOneHalf,
         RebuildingMemberTrusted,
         MemberInBeforeCheckpoint,
+        LostPageAcknowledgedUnnoted,
+        OnlyHalfTakenOut,
+        RetiredSlotReused,
     }
 }

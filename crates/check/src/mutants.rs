@@ -49,7 +49,10 @@ impl Fault {
                 | mutants::Mutant::TestedHalfNotRestored
                 | mutants::Mutant::DeltaOnOneHalf
                 | mutants::Mutant::RebuildingMemberTrusted
-                | mutants::Mutant::MemberInBeforeCheckpoint => Subject::PoolMirrored,
+                | mutants::Mutant::MemberInBeforeCheckpoint
+                | mutants::Mutant::LostPageAcknowledgedUnnoted
+                | mutants::Mutant::OnlyHalfTakenOut
+                | mutants::Mutant::RetiredSlotReused => Subject::PoolMirrored,
                 _ => Subject::Pool,
             }
         );

@@ -8,7 +8,8 @@ use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
 use crate::world::World;
-use forebay::{MemberState, Transaction, unstable};
+use forebay::unstable::{self, MediumArea};
+use forebay::{MemberState, Transaction};
 use forebay_pmem::PAGE_BYTES;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -138,6 +139,10 @@ impl Actor for PoolActor<'_> {
                 let dirty = lost::dirty_blocks(self.shape, |volume| pool.volume(volume));
                 self.world.lose_page(*member, *page, dirty);
                 unstable::load(&pool.pool, *member, page * PAGE_BYTES as u64);
+                Ok(())
+            }
+            Step::LoseSlot { member, pick } => {
+                self.lose_slot(*member, *pick);
                 Ok(())
             }
             Step::Harm(harm) => {
@@ -293,7 +298,41 @@ impl PoolActor<'_> {
             return Ok(());
         }
         self.world.note_standing(member as usize, Standing::Out);
-        self.pool.pool.fail_member(member)
+        // A person who takes a member out has seen that the other one is well.
+        for (lost, pages) in self.world.lost_pages().iter().enumerate() {
+            for page in pages {
+                unstable::load(&self.pool.pool, lost, *page);
+            }
+        }
+        let failed = self.pool.pool.fail_member(member);
+        match failed {
+            // It has the only half of a block.
+            Err(error) if self.world.has_lost_pages() && is_of_member(&error) => {
+                self.world.note_standing(member as usize, Standing::In);
+                Ok(())
+            }
+            failed => failed,
+        }
+    }
+
+    /// A page among a member's slots goes bad, and is met, if both members are in.
+    fn lose_slot(&self, member: usize, pick: u64) {
+        let standings = self.world.standings();
+        if standings.len() < 2 || standings.iter().any(|one| *one != Standing::In) {
+            return;
+        }
+        let map = self.pool.medium_map(self.shape);
+        let slots = map
+            .areas
+            .iter()
+            .find(|(area, _)| *area == MediumArea::Slots);
+        let (_, slots) = slots.expect("a pool has slots");
+        let page = PAGE_BYTES as u64;
+        let pages = slots.start.div_ceil(page)..slots.end / page;
+        let dirty = lost::dirty_blocks(self.shape, |volume| self.pool.volume(volume));
+        let page = pages.start + pick % (pages.end - pages.start);
+        self.world.lose_page(member, page, dirty);
+        unstable::load(&self.pool.pool, member, page * PAGE_BYTES as u64);
     }
 
     /// Rebuilds a member that is out, if it is there.
@@ -316,7 +355,12 @@ impl PoolActor<'_> {
             self.world.note_standing(member, Standing::In);
         }
         match done {
-            Err(error) if self.world.has_failed_fences() && is_of_member(&error) => Ok(()),
+            Err(error)
+                if is_of_member(&error)
+                    && (self.world.has_failed_fences() || self.world.has_lost_pages()) =>
+            {
+                Ok(())
+            }
             done => done,
         }
     }

@@ -358,6 +358,8 @@ pub enum Step {
     FailFence { after: u32 },
     /// A page of a member goes bad, and is met.
     LosePage { member: usize, page: u64 },
+    /// The same of one among the slots of a mirrored pool's member, which `pick` chooses.
+    LoseSlot { member: usize, pick: u64 },
     /// A member of a mirrored pool does something wrong, now or at its next occasion.
     Harm(Harm),
     /// Caches forget what they hold of the members.

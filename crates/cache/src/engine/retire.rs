@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::log::lanes::thread_hint;
 use crate::media::encode_partial_len;
 use crate::media::entry::Entry;
+use crate::mutants::{Mutant, mutated};
 use crate::table::CopiedFrom;
 
 impl Engine {
@@ -42,7 +43,9 @@ impl Engine {
                 self.leave(index, is_bad)?;
             }
         }
-        self.media().settle_bad_places(|slot| slots.is_gone(slot));
+        let is_reused = mutated(Mutant::RetiredSlotReused);
+        self.media()
+            .settle_bad_places(|slot| is_reused || slots.is_gone(slot));
         Ok(())
     }
 
@@ -51,7 +54,7 @@ impl Engine {
         let slots = self.table.slots();
         // One that no block and no thread has any more, or ever had.
         let bad = self.media().settle_bad_places(|slot| slots.is_gone(slot));
-        if !bad.is_empty() {
+        if !bad.is_empty() && !mutated(Mutant::RetiredSlotReused) {
             bad.iter().for_each(|slot| slots.retire(*slot));
             slots.drop_retired();
         }

@@ -405,7 +405,7 @@ impl Mirror {
             return Err(failed);
         };
         let resting = self.bad.resting_on_other(left_place);
-        if resting > 0 {
+        if resting > 0 && !mutated(Mutant::OnlyHalfTakenOut) {
             return Err(self.only_halves(failed, gone, resting));
         }
         let next = roster.without(self.number_at(gone));

@@ -15,6 +15,7 @@ use crate::media::bad_places::Noted;
 use crate::media::geometry::Geometry;
 use crate::media::roster::Roster;
 use crate::media::served::Place;
+use crate::mutants::{Mutant, mutated};
 
 impl Mirror {
     /// What is bad under the plan of now, which is another one than it was found under.
@@ -214,6 +215,9 @@ impl Mirror {
             return Err(Noted::TooMany);
         }
         for page in &pages {
+            if mutated(Mutant::LostPageAcknowledgedUnnoted) {
+                break;
+            }
             let range = *page..*page + PAGE_BYTES as u64;
             let slots = geometry.slots_at(&range);
             match self.bad.note(place, range, &slots, geometry, is_held) {
