@@ -44,7 +44,7 @@ fn a_block_leaves_a_page_that_was_lost_and_no_other_comes_there() {
         (0..4).for_each(|block| mirror.put(block, block + 1));
         let lost = mirror.place(1);
         mirror.lose(mirror.half(1, 0, half));
-        // Whoever reads it meets it, or the fence of a change in place.
+        // A reader meets it, or the fence of a change in place.
         assert!(mirror.read(1) == blocks[1].1);
         let mut change = mirror.volume.begin();
         change.write_at(BLOCK as u64 + 7, &[9; 40]).expect("write");
@@ -53,7 +53,7 @@ fn a_block_leaves_a_page_that_was_lost_and_no_other_comes_there() {
         changed[7..47].fill(9);
         assert!(mirror.read(1) == changed);
         mirror.pool.checkpoint().expect("checkpoint");
-        // Of a half that is not read first nobody has heard before.
+        // A half that is not read first is met by nothing before.
         mirror.put(9, 9);
         mirror.pool.checkpoint().expect("checkpoint");
         mirror.all_in();

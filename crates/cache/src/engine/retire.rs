@@ -1,7 +1,7 @@
 //! Blocks leave slots of which a half is bad, and the slots are retired.
 //!
 //! * A slot is retired before any block leaves it, so that none comes to it afterwards.
-//! * A block that the backing lacks is committed anew, as whoever owns it would commit it, from a half that matches its
+//! * A block that the backing lacks is committed anew, as any write is, from a half that matches its
 //!   check, and only if it is still what was read. One that the backing has is evicted. Until then it is in the good
 //!   half alone, and the member of that one is not taken out.
 //! * What cannot go now (no room, a volume that is not attached, a block in use) goes with a later turn, and a block of

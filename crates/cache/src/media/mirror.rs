@@ -371,7 +371,7 @@ impl Mirror {
         let last = ErrorKind::Options(format!(
             "member {number} of the pool is the only one that is in; it cannot be taken out"
         ));
-        // Whose fence would say so: then the other one could not go, nor the pool go on.
+        // Pages that no fence has met yet would fail that of the member that is left, and end the pool's writes.
         self.note_all_lost(geometry, opened, &|_| true);
         let seen = self.view(opened);
         self.take_out(geometry, opened, seen, self.place_of(number), last.into())
