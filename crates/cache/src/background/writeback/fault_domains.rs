@@ -97,8 +97,8 @@ impl Pipeline {
 
     /// Announces what is dirty in domains in trouble that are to be asked again.
     pub(super) fn retry_degraded(&self) {
-        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        for volume in volumes.iter().flatten() {
+        // The list is not locked meanwhile: what looks through the table would keep volumes from coming and going.
+        for volume in &self.volumes() {
             let in_trouble = volume.health.in_trouble().into_iter();
             let due = in_trouble.filter(|(_, wait)| self.is_due(*wait));
             let due: BTreeSet<FaultDomain> = due.map(|(domain, _)| domain).collect();
