@@ -77,33 +77,74 @@ pub(super) fn commit_words(media: &Media, salt: Salt, log: &Records) {
     }
 }
 
-/// Brings each member to the incarnation and the checkpoint of the one that leads, which may be one ahead of it in
-/// either.
+/// Brings members to the incarnation and the checkpoint of the one that leads, which may be one ahead of them in either.
+/// In steps, so that at each moment one of a member's own checkpoint lines counts; and each step of all of them before the
+/// next one of any: if power fails again and the one that leads dies, none that has both lines new stands beside one that
+/// has neither, and would be taken for an old copy.
 pub(super) fn checkpoint_lines(
     media: &Media,
     pool_uuid: &[u8; 16],
     current: &Incarnation,
 ) -> Result<()> {
-    let mut others = media.metadata().skip(1);
-    others.try_for_each(|other| checkpoint_lines_of(media, other, pool_uuid, current))
-}
-
-/// The same of one member: in two steps, so that at each moment one of its own checkpoint lines counts.
-fn checkpoint_lines_of(
-    media: &Media,
-    member: &Region,
-    pool_uuid: &[u8; 16],
-    current: &Incarnation,
-) -> Result<()> {
     let geometry = &media.geometry;
-    let own = incarnation::read(member, geometry, pool_uuid);
-    let stands = own.is_some_and(|own| {
+    let stands = |own: &Incarnation| {
         (own.number, own.checkpoint, own.checkpoint_line)
             == (current.number, current.checkpoint, current.checkpoint_line)
-    });
-    if stands {
-        return Ok(());
+    };
+    let others = media.metadata().skip(1);
+    let with_own = others.map(|member| (member, incarnation::read(member, geometry, pool_uuid)));
+    let behind: Vec<_> = with_own
+        .filter(|(_, own)| !own.as_ref().is_some_and(stands))
+        .map(|(member, own)| Behind::new(member, own, current))
+        .collect();
+    let line = line_of(current);
+    let store = |which: &[Behind<'_>], offset: &dyn Fn(&Behind<'_>) -> u64, bytes: &[u8]| {
+        for one in which {
+            one.member.store(offset(one), bytes);
+            one.member.flush(offset(one), LINE_BYTES as usize);
+        }
+        match which.is_empty() {
+            true => Ok(()),
+            false => media.fence(),
+        }
+    };
+    let spare = |one: &Behind<'_>| geometry.checkpoint_line(one.spare);
+    // Orders this S before the incarnation that it belongs to, and before the end of the members' own.
+    store(&behind, &spare, &line.encode())?;
+    let begins: Vec<_> = behind.iter().copied().filter(|one| one.begins).collect();
+    let offset = geometry.incarnation_line((current.number % 2) as usize);
+    let begun = IncarnationLine::new(*pool_uuid, &line).encode();
+    // Orders the incarnation before the end of the members' own S.
+    store(&begins, &|_| offset, &begun)?;
+    let is_elsewhere = |one: &Behind<'_>| one.spare != current.checkpoint_line;
+    let moved: Vec<_> = behind.into_iter().filter(is_elsewhere).collect();
+    let offset = geometry.checkpoint_line(current.checkpoint_line);
+    // Orders it before the switch, which stores over the other one.
+    store(&moved, &|_| offset, &line.encode())
+}
+
+/// A member that is behind in incarnation or checkpoint.
+#[derive(Clone, Copy)]
+struct Behind<'m> {
+    member: &'m Region,
+    /// Its checkpoint line that does not count.
+    spare: usize,
+    /// It is in another incarnation.
+    begins: bool,
+}
+
+impl<'m> Behind<'m> {
+    fn new(member: &'m Region, own: Option<Incarnation>, current: &Incarnation) -> Behind<'m> {
+        Behind {
+            member,
+            spare: own.map_or(current.checkpoint_line, |own| own.checkpoint_line ^ 1),
+            begins: own.is_none_or(|own| own.number != current.number),
+        }
     }
+}
+
+/// The checkpoint line of an incarnation as it stands.
+fn line_of(current: &Incarnation) -> CheckpointLine {
     let line = CheckpointLine::new(
         current.number,
         current.salt,
@@ -112,28 +153,8 @@ fn checkpoint_lines_of(
         current.scrub,
     )
     .after_round(current.round);
-    let line = match current.is_confirmed {
+    match current.is_confirmed {
         true => line.confirmed(),
         false => line,
-    };
-    let spare = own.map_or(current.checkpoint_line, |own| own.checkpoint_line ^ 1);
-    member.store(geometry.checkpoint_line(spare), &line.encode());
-    member.flush(geometry.checkpoint_line(spare), LINE_BYTES as usize);
-    // Orders this S before the incarnation that it belongs to, and before the end of the member's own.
-    media.fence()?;
-    if own.is_none_or(|own| own.number != current.number) {
-        let offset = geometry.incarnation_line((current.number % 2) as usize);
-        member.store(offset, &IncarnationLine::new(*pool_uuid, &line).encode());
-        member.flush(offset, LINE_BYTES as usize);
-        // Orders the incarnation before the end of the member's own S.
-        media.fence()?;
     }
-    if spare != current.checkpoint_line {
-        let offset = geometry.checkpoint_line(current.checkpoint_line);
-        member.store(offset, &line.encode());
-        member.flush(offset, LINE_BYTES as usize);
-        // Orders it before the switch, which stores over the other one.
-        media.fence()?;
-    }
-    Ok(())
 }
