@@ -421,3 +421,33 @@ fn a_mirror_of_three_grows() {
         mirror.check(&pool, 0..40, 2);
     }
 }
+
+/// Where a member has the two lines of its roster.
+fn roster_line(which: usize) -> std::ops::Range<usize> {
+    let start = (5 + which) * 256;
+    start..start + 256
+}
+
+/// A member that lost a bit of its newest roster still knows which one is out: it does not go on with that one, and leave out
+/// the one that has the rest.
+#[test]
+fn a_flipped_bit_in_a_roster_brought_a_member_back_that_was_taken_out() {
+    let (mirror, pool) = Mirror::new(3);
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..20, 1);
+    let before = mirror.durable();
+    pool.fail_member(2).expect("the others are left");
+    put(&volume, 0..20, 2);
+    let mut after = mirror.durable();
+    after[2].clone_from(&before[2]);
+    for bit in 0..8 * 256 {
+        let mut images = after.clone();
+        // Of epoch 2.
+        images[0][roster_line(0).start + bit / 8] ^= 1 << (bit % 8);
+        refusal(Pool::open_on(left(&images, &[1]), runtime()));
+    }
+    after[0][roster_line(0).start + 40] ^= 1;
+    let pool = Pool::open_on(left(&after, &[]), runtime()).expect("open");
+    assert_eq!(members_in(&pool), [0, 1]);
+    mirror.check(&pool, 0..20, 2);
+}
