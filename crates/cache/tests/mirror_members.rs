@@ -451,3 +451,24 @@ fn a_flipped_bit_in_a_roster_brought_a_member_back_that_was_taken_out() {
     assert_eq!(members_in(&pool), [0, 1]);
     mirror.check(&pool, 0..20, 2);
 }
+
+/// One that lost its rosters does not know of any that came after those of the others, and is no part of a majority.
+#[test]
+fn a_member_without_a_roster_counted_for_a_majority() {
+    let (mirror, pool) = Mirror::new(3);
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..20, 1);
+    let before = mirror.durable();
+    pool.fail_member(2).expect("the others are left");
+    put(&volume, 0..20, 2);
+    let mut images = mirror.durable();
+    images[2].clone_from(&before[2]);
+    for which in 0..2 {
+        images[0][roster_line(which)].fill(0);
+    }
+    let refused = refusal(Pool::open_on(left(&images, &[1]), runtime()));
+    assert!(refused.contains("was not given"), "{refused}");
+    let pool = Pool::open_on(left(&images, &[]), runtime()).expect("open");
+    assert_eq!(members_in(&pool), [0, 1]);
+    mirror.check(&pool, 0..20, 2);
+}
