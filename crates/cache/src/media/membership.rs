@@ -123,6 +123,7 @@ pub(super) fn choose(
         is_changed: is_lagging,
         witness,
         is_witness_lagging,
+        left_out: missing.first().copied(),
     };
     Ok(Membership { members, start })
 }
