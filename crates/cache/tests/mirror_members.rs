@@ -446,8 +446,13 @@ fn a_flipped_bit_in_a_roster_brought_a_member_back_that_was_taken_out() {
         images[0][roster_line(0).start + bit / 8] ^= 1 << (bit % 8);
         refusal(Pool::open_on(left(&images, &[1]), runtime()));
     }
+    let whole = after[0][roster_line(0)].to_vec();
     after[0][roster_line(0).start + 40] ^= 1;
-    let pool = Pool::open_on(left(&after, &[]), runtime()).expect("open");
+    let flipped = Arc::new(Shadow::from_image(&after[0], ShadowModel::Lines));
+    let given = [&after[1], &after[2]].map(|image| Region::shadow_from(image));
+    let all = std::iter::once(Region::on_shadow(flipped.clone())).chain(given);
+    let pool = Pool::open_on(all.collect(), runtime()).expect("open");
+    assert_eq!(flipped.crash_state().durable()[roster_line(0)], whole);
     assert_eq!(members_in(&pool), [0, 1]);
     mirror.check(&pool, 0..20, 2);
 }

@@ -114,8 +114,9 @@ pub(super) fn choose(
         witness,
         is_witness_lagging,
     } = quorum.agree(roster, &newest, absences.without_missing)?;
-    // A crash may have kept it from one of them, which must be enough alone from here on.
-    let is_lagging = members.iter().any(|member| own_of(member) != Some(&roster));
+    // A crash may have kept it from one of them, which must be enough alone from here on, or a bit of it is flipped there.
+    let has_it = |member: &Candidate| roster.is_stored(&member.region, geometry, *pool_uuid);
+    let is_lagging = !members.iter().all(has_it);
     let start = MirrorStart {
         numbers: members.iter().map(|member| member.number).collect(),
         roster,

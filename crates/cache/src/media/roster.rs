@@ -323,6 +323,19 @@ impl Roster {
         region.flush(offset, ROSTER_BYTES);
     }
 
+    /// Whether a member has it, bit by bit.
+    pub(crate) fn is_stored(
+        &self,
+        region: &Region,
+        geometry: &Geometry,
+        pool_uuid: [u8; 16],
+    ) -> bool {
+        let (which, line) = self.line(pool_uuid);
+        let mut found = [0; ROSTER_BYTES];
+        region.read(geometry.roster_line(which), &mut found);
+        found == line
+    }
+
     /// Makes it durable on a member, and looks whether the medium has it: over an older one that a lost write left there,
     /// the next opening would believe a member that is out. All that was flushed before is durable, too.
     ///
