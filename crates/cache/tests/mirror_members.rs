@@ -421,3 +421,59 @@ fn a_mirror_of_three_grows() {
         mirror.check(&pool, 0..40, 2);
     }
 }
+
+/// Where a member has the two lines of its roster.
+fn roster_line(which: usize) -> std::ops::Range<usize> {
+    let start = (5 + which) * 256;
+    start..start + 256
+}
+
+/// A member that lost a bit of its newest roster still knows which one is out: it does not go on with that one, and leave out
+/// the one that has the rest.
+#[test]
+fn a_flipped_bit_in_a_roster_brought_a_member_back_that_was_taken_out() {
+    let (mirror, pool) = Mirror::new(3);
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..20, 1);
+    let before = mirror.durable();
+    pool.fail_member(2).expect("the others are left");
+    put(&volume, 0..20, 2);
+    let mut after = mirror.durable();
+    after[2].clone_from(&before[2]);
+    for bit in 0..8 * 256 {
+        let mut images = after.clone();
+        // Of epoch 2.
+        images[0][roster_line(0).start + bit / 8] ^= 1 << (bit % 8);
+        refusal(Pool::open_on(left(&images, &[1]), runtime()));
+    }
+    let whole = after[0][roster_line(0)].to_vec();
+    after[0][roster_line(0).start + 40] ^= 1;
+    let flipped = Arc::new(Shadow::from_image(&after[0], ShadowModel::Lines));
+    let given = [&after[1], &after[2]].map(|image| Region::shadow_from(image));
+    let all = std::iter::once(Region::on_shadow(flipped.clone())).chain(given);
+    let pool = Pool::open_on(all.collect(), runtime()).expect("open");
+    assert_eq!(flipped.crash_state().durable()[roster_line(0)], whole);
+    assert_eq!(members_in(&pool), [0, 1]);
+    mirror.check(&pool, 0..20, 2);
+}
+
+/// One that lost its rosters does not know of any that came after those of the others, and is no part of a majority.
+#[test]
+fn a_member_without_a_roster_counted_for_a_majority() {
+    let (mirror, pool) = Mirror::new(3);
+    let volume = mirror.attach(&pool);
+    put(&volume, 0..20, 1);
+    let before = mirror.durable();
+    pool.fail_member(2).expect("the others are left");
+    put(&volume, 0..20, 2);
+    let mut images = mirror.durable();
+    images[2].clone_from(&before[2]);
+    for which in 0..2 {
+        images[0][roster_line(which)].fill(0);
+    }
+    let refused = refusal(Pool::open_on(left(&images, &[1]), runtime()));
+    assert!(refused.contains("was not given"), "{refused}");
+    let pool = Pool::open_on(left(&images, &[]), runtime()).expect("open");
+    assert_eq!(members_in(&pool), [0, 1]);
+    mirror.check(&pool, 0..20, 2);
+}

@@ -547,3 +547,21 @@ fn a_witness_is_refused_where_it_could_be_none() {
     let pool = Pool::create_on(regions(), &none).expect("create");
     pool.set_witness(Some(&path)).expect_err("no mirror");
 }
+
+/// A device that is full by the time at which a member dies keeps no roster from its witness.
+#[test]
+fn a_witness_had_no_room_for_its_second_line() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("witness");
+    let regions = vec![Region::shadow(MEMBER_BYTES), Region::shadow(MEMBER_BYTES)];
+    let pool = Pool::create_on(regions, &options()).expect("create");
+    with_witness(&pool, &path);
+    let whole = folder.path().join("whole");
+    std::fs::write(&whole, vec![1; 8192]).unwrap();
+    let room = |path: &Path| std::fs::metadata(path).unwrap().blocks();
+    File::open(&whole).unwrap().sync_all().unwrap();
+    assert!(room(&path) >= room(&whole));
+    pool.fail_member(1).expect("one is left");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 8192);
+}

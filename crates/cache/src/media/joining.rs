@@ -72,6 +72,18 @@ impl Media {
         mirror.was_served_without_us(region, &self.geometry, number)
     }
 
+    /// Of a pool that cannot be recovered: has the next opening ask again for the member that this one went on without. That
+    /// one may have what is damaged here.
+    ///
+    /// # Errors
+    /// A fence fails, or the witness cannot be written.
+    pub(crate) fn call_back(&self) -> Result<()> {
+        let mirror = self.mirror.as_ref();
+        mirror.map_or(Ok(()), |mirror| {
+            mirror.call_back(&self.geometry, self.opened())
+        })
+    }
+
     /// Whether the member of this number is not stored to.
     ///
     /// # Errors

@@ -100,20 +100,23 @@ pub(super) fn choose(
         })
         .collect();
     leave_stale(&mut members, &mut roster, geometry, pool_uuid);
-    let was_in = newest.all_in().count();
-    let why = (!may_lack).then(|| quorum.why(&newest));
-    check_enough(&path, &members, geometry, (was_in, &missing), why)?;
+    let own_of = |member: &Candidate| {
+        let number = numbers.iter().position(|number| *number == member.number)?;
+        own[number].as_ref()
+    };
+    // One that lost its rosters says nothing of any that came after those which are there.
+    let telling = members.iter().filter(|member| own_of(member).is_some());
+    let is_majority = 2 * telling.count() > newest.all_in().count();
+    let why = (!may_lack && !is_majority).then(|| quorum.why(&newest));
+    check_enough(&path, &members, geometry, &missing, why)?;
     let Agreed {
         roster,
         witness,
         is_witness_lagging,
     } = quorum.agree(roster, &newest, absences.without_missing)?;
-    let own_of = |member: &Candidate| {
-        let number = numbers.iter().position(|number| *number == member.number)?;
-        own[number].as_ref()
-    };
-    // A crash may have kept it from one of them, which must be enough alone from here on.
-    let is_lagging = members.iter().any(|member| own_of(member) != Some(&roster));
+    // A crash may have kept it from one of them, which must be enough alone from here on, or a bit of it is flipped there.
+    let has_it = |member: &Candidate| roster.is_stored(&member.region, geometry, *pool_uuid);
+    let is_lagging = !members.iter().all(has_it);
     let start = MirrorStart {
         numbers: members.iter().map(|member| member.number).collect(),
         roster,
@@ -121,6 +124,7 @@ pub(super) fn choose(
         is_changed: is_lagging,
         witness,
         is_witness_lagging,
+        left_out: missing.first().copied(),
     };
     Ok(Membership { members, start })
 }
@@ -135,13 +139,13 @@ fn missing_of(given: &[Candidate], roster: &Roster) -> Vec<u32> {
     missing.map(|(number, _)| number).collect()
 }
 
-/// Refuses members that are not enough; `was_in` is how many the newest roster calls in. Where neither the caller nor a
-/// witness says that those which are missing may be, `why` is what the witness says.
+/// Refuses members that are not enough. Where neither the caller nor a witness nor a majority says that those which are
+/// missing may be, `why` is what the witness says.
 fn check_enough(
     path: &Path,
     members: &[Candidate],
     geometry: &Geometry,
-    (was_in, missing): (usize, &[u32]),
+    missing: &[u32],
     why: Option<String>,
 ) -> Result<()> {
     let has = |number: &u32| members.iter().any(|member| member.number == *number);
@@ -160,8 +164,7 @@ fn check_enough(
             "name one of them as it was in use last",
         ));
     }
-    let is_majority = 2 * members.len() > was_in;
-    let why = why.filter(|_| !is_majority && !mutated(Mutant::OpenedWithoutMemberThatIsIn));
+    let why = why.filter(|_| !mutated(Mutant::OpenedWithoutMemberThatIsIn));
     match (missing.first(), why) {
         (Some(number), Some(why)) => Err(refused(
             path,

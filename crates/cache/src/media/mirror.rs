@@ -37,6 +37,8 @@ pub(super) struct Mirror {
     notes: Box<[AtomicU8]>,
     /// Held by a thread that writes lines of the volume table.
     volume_lines: Mutex<()>,
+    /// The member that the pool was opened without, and that was in until then.
+    left_out: Option<u32>,
 }
 
 impl Mirror {
@@ -49,6 +51,7 @@ impl Mirror {
             pool_uuid: start.pool_uuid,
             notes: Box::default(),
             volume_lines: Mutex::new(()),
+            left_out: start.left_out,
         };
         mirror.laid_out(geometry.slots())
     }
@@ -336,6 +339,30 @@ impl Mirror {
         }
         *roster = next;
         self.set_served(view.served.without(gone));
+        Ok(())
+    }
+
+    /// Calls the member in again that the opening went on without, after which nothing was served: it has all that was
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// A fence fails, or the witness cannot be written.
+    #[cold]
+    pub(super) fn call_back(&self, geometry: &Geometry, opened: Opened<'_>) -> Result<()> {
+        let mut roster = forebay_pmem::lock_or_yield(&self.roster);
+        let members = || self.view(opened).complete();
+        let Some(number) = self
+            .left_out
+            .filter(|_| !members().any(|(_, one)| one.is_private()))
+        else {
+            return Ok(());
+        };
+        let next = roster.with_in(number);
+        self.tell_witness(&roster, &next)?;
+        for (_, region) in members() {
+            next.settle(region, geometry, self.pool_uuid)?;
+        }
+        *roster = next;
         Ok(())
     }
 

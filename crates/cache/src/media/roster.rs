@@ -220,10 +220,25 @@ impl Roster {
         let lines = (0..2).filter_map(|which| {
             let mut raw = [0; ROSTER_BYTES];
             region.read(geometry.roster_line(which), &mut raw);
-            let roster = Roster::of_line(&raw, pool_uuid, geometry.members);
-            roster.filter(|roster| roster.epoch % 2 == which as u64)
+            let is_of_place = |roster: &Roster| roster.epoch % 2 == which as u64;
+            let told = Roster::of_line(&raw, pool_uuid, geometry.members).filter(is_of_place);
+            told.or_else(|| Roster::mended(&raw, pool_uuid, geometry.members).filter(is_of_place))
         });
         lines.max_by_key(|roster| roster.epoch)
+    }
+
+    /// What a line says of which one bit is flipped. Over the line before it a member would be believed that is out; a line
+    /// that a crash tore is further from any.
+    #[cold]
+    fn mended(raw: &[u8; ROSTER_BYTES], pool_uuid: &[u8; 16], members: u32) -> Option<Roster> {
+        // Of a place that was never written nothing is to be mended.
+        let is_written = raw.iter().any(|byte| *byte != 0);
+        let mut bits = (0..8 * ROSTER_BYTES).filter(|_| is_written);
+        bits.find_map(|bit| {
+            let mut right = *raw;
+            right[bit / 8] ^= 1 << (bit % 8);
+            Roster::of_line(&right, pool_uuid, members)
+        })
     }
 
     /// The roster in a line of a pool of so many members.
@@ -306,6 +321,19 @@ impl Roster {
         let offset = geometry.roster_line(which);
         region.store(offset, &line);
         region.flush(offset, ROSTER_BYTES);
+    }
+
+    /// Whether a member has it, bit by bit.
+    pub(crate) fn is_stored(
+        &self,
+        region: &Region,
+        geometry: &Geometry,
+        pool_uuid: [u8; 16],
+    ) -> bool {
+        let (which, line) = self.line(pool_uuid);
+        let mut found = [0; ROSTER_BYTES];
+        region.read(geometry.roster_line(which), &mut found);
+        found == line
     }
 
     /// Makes it durable on a member, and looks whether the medium has it: over an older one that a lost write left there,

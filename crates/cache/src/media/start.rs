@@ -18,6 +18,8 @@ pub(crate) struct MirrorStart {
     pub(crate) witness: Option<Witness>,
     /// The witness has another roster.
     pub(crate) is_witness_lagging: bool,
+    /// The member that the roster before called in and that was not given.
+    pub(crate) left_out: Option<u32>,
 }
 
 impl MirrorStart {

@@ -131,6 +131,7 @@ pub(crate) fn format(
         is_changed: false,
         witness: None,
         is_witness_lagging: false,
+        left_out: None,
     };
     Ok((pool_uuid, Some(mirror)))
 }

@@ -95,7 +95,8 @@ impl Witness {
         let mut identity = [0; 8];
         identity.copy_from_slice(&repeatable::fresh_uuid()?[..8]);
         let made = lock(&file)
-            .and_then(|()| file.set_len(2 * LINE_DISTANCE))
+            // With its room: a device that is full by then must not keep the next roster from it.
+            .and_then(|()| file.write_all_at(&[0; 2 * LINE_DISTANCE as usize], 0))
             .and_then(|()| sync_mark(&file))
             // Orders the name before the roster that has it.
             .and_then(|()| sync_mark(&File::open(&folder)?));

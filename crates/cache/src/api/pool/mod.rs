@@ -183,6 +183,12 @@ impl Pool {
             .collect();
         let recovered =
             recovery::recover(&media, &pool_uuid, strict, &volumes, options.accept_loss)
+                .inspect_err(|error| {
+                    if matches!(error.kind(), ErrorKind::Damaged { .. }) {
+                        // The caller needs the first error; if this fails, too, the member stays out.
+                        let _ = media.call_back();
+                    }
+                })
                 .map_err(|error| superblock::lost_rather(media.members(), error))?;
         let Incarnation {
             number,
