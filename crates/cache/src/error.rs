@@ -73,7 +73,8 @@ pub enum ErrorKind {
     },
     /// The log or the entry table is damaged, so that acknowledged data may be lost.
     #[error(
-        "{}: {found}; open with force to serve what is left, or restore the pool from a copy",
+        "{}: {found}; restore the pool from a copy, or accept the loss and go on with what is left (on the command \
+         line forebay recover --accept-loss)",
         path.display()
     )]
     Damaged {

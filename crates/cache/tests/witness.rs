@@ -370,6 +370,35 @@ fn after_a_power_cut_that_took_a_member_the_other_one_opens_with_the_witness_and
 }
 
 #[test]
+fn a_witness_that_is_lost_while_a_member_is_out_is_given_up_on_the_callers_word() {
+    let (_folder, path, left) = killed();
+    let after = opened(&left, &[0], &path).expect("alone");
+    std::fs::remove_file(&path).unwrap();
+    let member = Arc::new(Shadow::from_image(&after.members[0], ShadowModel::Lines));
+    let open = |runtime| Pool::open_on(vec![Region::on_shadow(member.clone())], runtime);
+    let pool = open(runtime()).expect("the other one is out");
+    assert!(!pool.witness().expect("it has one").is_there);
+    pool.replace_member_on(1, Region::on_shadow(shadow()), &mut go_on)
+        .expect_err("it cannot be told");
+    drop(pool);
+    let pool = open(runtime().without_missing(true)).expect("the caller's word");
+    assert_eq!(pool.witness(), None, "given up");
+    let given_up = Left {
+        members: [
+            member.crash_state().durable().to_vec(),
+            after.members[1].clone(),
+        ],
+        ..after
+    };
+    pool.replace_member_on(1, Region::on_shadow(shadow()), &mut go_on)
+        .expect("rebuilt");
+    drop(pool);
+    // What nobody asks any more does not have the member that is out go on, if it comes back.
+    check(&given_up, &path);
+    assert_eq!(alone(&given_up, &path), [0]);
+}
+
+#[test]
 fn a_witness_that_is_an_old_copy_is_not_believed() {
     let (_folder, path, left) = killed();
     // The members change twice, and the witness with them; then it is put back.

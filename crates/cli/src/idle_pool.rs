@@ -20,10 +20,15 @@ pub fn open(paths: &[PathBuf], options: RuntimeOptions) -> Result<Pool, Failure>
 /// Opens a pool on private copies of its members' mappings: recovery runs in full, for real, and
 /// whatever is stored goes nowhere.
 pub fn open_private(paths: &[PathBuf], opening: Opening) -> Result<Pool, Failure> {
+    open_private_with(paths, opening.runtime())
+}
+
+/// The same with other options.
+pub fn open_private_with(paths: &[PathBuf], options: RuntimeOptions) -> Result<Pool, Failure> {
     let (present, absent) = split(paths);
     let regions = present
         .iter()
-        .map(|path| Region::open_read_only_with(path, &opening.trust.region()))
+        .map(|path| Region::open_read_only_with(path, options.region_options()))
         .collect::<Result<Vec<_>, _>>()
         .map_err(forebay::Error::from)?;
     if let Some(region) = regions.iter().find(|region| region.is_open_elsewhere()) {
@@ -32,8 +37,7 @@ pub fn open_private(paths: &[PathBuf], opening: Opening) -> Result<Pool, Failure
             region.path().display()
         )));
     }
-    let options = opening.runtime().background(false);
-    Pool::open_on(regions, options).map_err(|error| naming(error.into(), &absent))
+    Pool::open_on(regions, options.background(false)).map_err(|error| naming(error.into(), &absent))
 }
 
 /// The members that are there, and those that are not; where none is, opening them says so.

@@ -46,6 +46,7 @@ pub fn ask(question: Question, pool: &[PathBuf]) -> Answer {
             pool,
             dry_run: question == Question::DryRun,
             save_lost: false,
+            accept_loss: false,
             accept_stale: true,
             opening,
             json,

@@ -394,11 +394,15 @@ impl Mirror {
         let mut roster = forebay_pmem::lock_or_yield(&self.roster);
         let view = self.view(opened);
         let has_one = made.is_some() && roster.witness().is_some();
-        if view.served.lacking().is_some() || has_one {
-            return Err(ErrorKind::Options(
-                "a witness comes and goes while both members are in, one at a time".into(),
-            )
-            .into());
+        let why_not = match view.served.lacking() {
+            Some(_) => Some(
+                "a witness comes and goes while both members are in; bring the other one back first, or, if the witness \
+                 that the pool has is gone for good, open the pool without it (on the command line --without-missing)",
+            ),
+            None => has_one.then_some("the pool has a witness; give that one up first"),
+        };
+        if let Some(why_not) = why_not {
+            return Err(ErrorKind::Options(why_not.into()).into());
         }
         let next = roster.witnessed(made.as_ref().map(|made| made.name().clone()));
         match &made {

@@ -10,6 +10,7 @@ use forebay_pmem::Region;
 
 use crate::error::Result;
 use crate::media::geometry::Geometry;
+use crate::media::layout::WITNESSED_MEMBERS;
 use crate::media::roster::{Roster, WitnessName};
 use crate::media::witness::{Witness, absent};
 use crate::mutants::{Mutant, mutated};
@@ -87,7 +88,9 @@ impl Quorum {
     }
 
     /// The roster to go on with: `roster`, which follows `newest`, in an epoch that the witness does not have for another.
-    /// Where it is not there, no new one, unless the caller's word stands for it: then it is given up.
+    /// Where it is not there, no new one, unless the caller's word stands for it: then it is given up. So it is where a
+    /// member is out already, which without the witness no roster could call in again. A member that still names it is
+    /// behind it and does not go on with it, if it comes back.
     ///
     /// # Errors
     /// There must be a new roster, and the witness cannot have it.
@@ -122,7 +125,8 @@ impl Quorum {
                         &format!("must have a new roster first: {why}"),
                     ));
                 }
-                if is_new {
+                let is_one_out = newest.all_in().count() < WITNESSED_MEMBERS;
+                if is_new || is_one_out && without_missing {
                     roster = roster.witnessed(None);
                 }
                 Ok(Agreed {

@@ -54,7 +54,8 @@ pub(crate) fn absent(path: &Path, why: &str) -> Error {
     refused(
         path,
         format!("it is the pool's witness, and {why}"),
-        "bring it back, or give it up while both members are there (forebay member witness POOL --none)",
+        "bring it back, or give it up: while both members are in with forebay member witness POOL --none, else by \
+         opening the pool without it (on the command line --without-missing)",
     )
 }
 

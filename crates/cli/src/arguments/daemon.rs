@@ -259,7 +259,7 @@ pub struct ResizeOptions {
 /// What to break.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay create /dev/shm/test --size 64M --test
+  forebay create /dev/shm/test --member /dev/shm/other --size 64M --test
   forebay fault /dev/shm/test fail-backing disk.img --writes 10
   forebay fault /dev/shm/test flip-bit disk.img --block 7
   forebay fault /dev/shm/test inject bit-flip --member 1 --area table

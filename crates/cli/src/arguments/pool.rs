@@ -142,7 +142,10 @@ pub struct PoolArgument {
 /// How to recover.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay recover --dry-run /dev/shm/forebay/pool")]
+  forebay recover --dry-run /dev/shm/forebay/pool
+  forebay recover --dry-run --accept-loss /dev/shm/forebay/pool
+
+The second one says in damage what of a refused pool would be given up.")]
 pub struct RecoverOptions {
     /// Members of the pool.
     #[arg(required = true)]
@@ -153,6 +156,10 @@ pub struct RecoverOptions {
     /// Save the data of files that are gone, though not removed through Forebay, beside the pool.
     #[arg(long)]
     pub save_lost: bool,
+    /// Go on with what is left of a pool that is refused because its log or its table is damaged: of what that had, the
+    /// disk keeps what is there.
+    #[arg(long)]
+    pub accept_loss: bool,
     /// How the pool is opened.
     #[command(flatten)]
     pub opening: Opening,

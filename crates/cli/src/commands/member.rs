@@ -40,9 +40,24 @@ fn list(of: &MemberPool) -> Result<(), Failure> {
     output::object(&report, of.json);
     match report["pool"].as_str() {
         Some(condition) if condition != "whole" => Err(Failure::Degraded(format!(
-            "the pool is {condition}; forebay member readd, replace or witness makes it whole"
+            "the pool is {condition}; {}",
+            way_out(&report)
         ))),
         _ => Ok(()),
+    }
+}
+
+/// What makes a pool whole that is not.
+fn way_out(report: &Value) -> &'static str {
+    let mut members = report["members"].as_array().into_iter().flatten();
+    let is_member_lacking = members.any(|member| member["state"] != "in");
+    match (is_member_lacking, report["witness"]["state"] == "missing") {
+        (_, false) => "forebay member readd or replace makes it whole",
+        (false, true) => "bring the witness back, or name another one with forebay member witness",
+        (true, true) => {
+            "bring the witness back, or open the pool without it (--without-missing); then forebay member readd or \
+             replace makes it whole"
+        }
     }
 }
 

@@ -22,10 +22,11 @@ pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
 
 /// Recovers, and gives what is shown.
 pub fn report(options: &RecoverOptions) -> Result<Value, Failure> {
+    let runtime = options.opening.runtime().accept_loss(options.accept_loss);
     let pool = if options.dry_run {
-        idle_pool::open_private(&options.pool, options.opening)?
+        idle_pool::open_private_with(&options.pool, runtime)?
     } else {
-        idle_pool::open(&options.pool, options.opening.runtime())?
+        idle_pool::open(&options.pool, runtime)?
     };
     let mut report = pool_report::recovery(&pool);
     report["changed"] = (!options.dry_run).into();

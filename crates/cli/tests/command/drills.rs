@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::test_env::{Daemon, TestEnv};
 
-const BLOCK: u64 = 4096;
-const BLOCKS: u64 = 200;
+pub const BLOCK: u64 = 4096;
+pub const BLOCKS: u64 = 200;
 
 /// A mirror for tests, and a daemon that serves it and keeps everything dirty.
 fn served() -> (TestEnv, Daemon) {
@@ -26,17 +26,17 @@ fn serve(env: &TestEnv) -> Daemon {
     env.serve_nbd(&[&["--pool", "./other"][..], &water].concat())
 }
 
-fn client(env: &TestEnv) -> Client {
+pub fn client(env: &TestEnv) -> Client {
     Client::open(&env.path("nbd.sock"), "disk.img").unwrap()
 }
 
 /// What a block is to hold when it was written so many times.
-fn content(block: u64, round: u64) -> Vec<u8> {
+pub fn content(block: u64, round: u64) -> Vec<u8> {
     let words = (0..BLOCK / 8).flat_map(|word| (block << 32 | round << 16 | word).to_le_bytes());
     words.collect()
 }
 
-fn write(disk: &mut Client, round: u64) {
+pub fn write(disk: &mut Client, round: u64) {
     for block in 0..BLOCKS {
         disk.write(block * BLOCK, &content(block, round)).unwrap();
     }
@@ -49,7 +49,7 @@ fn check(disk: &mut Client, round: u64) {
     }
 }
 
-fn inject(env: &TestEnv, drill: &[&str]) -> Value {
+pub fn inject(env: &TestEnv, drill: &[&str]) -> Value {
     let struck = env.ask(&[&["fault", "POOL", "inject"], drill].concat());
     assert_eq!(struck["injected"]["kind"], drill[0], "{struck}");
     struck["injected"].clone()
@@ -72,7 +72,7 @@ fn inject_in_write(env: &TestEnv, drill: &[&str], mut write: impl FnMut()) -> Va
     struck["injected"].clone()
 }
 
-fn scrub(env: &TestEnv) -> Value {
+pub fn scrub(env: &TestEnv) -> Value {
     env.ask(&["scrub", "start", "POOL", "--restart"]);
     let until = Instant::now() + Duration::from_secs(30);
     loop {

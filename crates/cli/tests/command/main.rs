@@ -15,6 +15,7 @@ mod mirror;
 mod mirror_of_three;
 mod mount;
 mod names;
+mod one_copy;
 mod ownership;
 mod pages;
 mod pools;
