@@ -89,5 +89,8 @@ forebay_pmem::define_mutants! {
         MemberInBeforeCheckpoint,
         WitnessNotTold,
         OldWitnessBelieved,
+        LostPageAcknowledgedUnnoted,
+        OnlyHalfTakenOut,
+        RetiredSlotReused,
     }
 }

@@ -138,6 +138,8 @@ tallies!(
     transient,
     /// Copies on a member of a mirror that were not right after they had been written again, twice.
     unrepaired,
+    /// Blocks of a mirror that were committed anew, since a copy took no write or was on a page that the medium lost.
+    moved,
     /// Times a block that the backing lacks was found without a copy that is right: by a read, a write-back or a
     /// scrub.
     lost,

@@ -380,7 +380,9 @@ impl<'a, T: Tally> Explorer<'a, T> {
             let policy = Policy::random(&mut story.rng, script.len(), 100);
             let begins = match story.rng.u8(..16) {
                 // Not of fewer members.
-                0 if image.media.len() == story.shape.members => Begins::Created,
+                0 if image.media.len() == story.shape.members && !image.has_lost_pages() => {
+                    Begins::Created
+                }
                 roll if roll < 8 && story.shape.grows => Begins::Grown,
                 _ => Begins::Opened,
             };

@@ -7,14 +7,15 @@
 //! refuses, and says where the medium failed.
 
 use crate::cache::{Begins, Cache};
-use crate::image::{Image, regions};
+use crate::image::{Image, Standing, regions};
 use crate::oracle::{BlockStates, Contents};
-use crate::pool;
+use crate::pool::{self, OpenPool};
 use crate::process::Process;
 use crate::scenario::{Change, Script, Shape, Step, read, write};
 use crate::scheduler::Policy;
 use crate::verdict::verify_known;
-use forebay::unstable::{BlockLocation, locate_block};
+use crate::world::World;
+use forebay::unstable::{self, BlockLocation, MediumArea, locate_block};
 use forebay::{Backing, Error, ErrorKind, Volume};
 use forebay_pmem::{PAGE_BYTES, PmemErrorKind};
 use std::collections::HashSet;
@@ -88,6 +89,25 @@ pub fn dirty_blocks(shape: &Shape, handle: impl Fn(usize) -> Volume) -> Vec<usiz
         locate_block(&handle(volume), number as u64).is_some_and(|found| found.is_dirty)
     };
     (0..shape.blocks()).filter(is_dirty).collect()
+}
+
+/// A page among the slots of a mirror's member goes bad, which `pick` chooses, and is met, if all members are in.
+pub fn lose_slot(world: &World, pool: &OpenPool, (shape, member, pick): (&Shape, usize, u64)) {
+    let standings = world.standings();
+    let are_all_in = standings.iter().all(|one| *one == Standing::In);
+    if standings.len() < shape.members || !are_all_in {
+        return;
+    }
+    let map = pool.medium_map(shape, member);
+    let mut areas = map.areas.iter();
+    let slots = areas.find(|(area, _)| *area == MediumArea::Slots);
+    let (_, slots) = slots.expect("a pool has slots");
+    let page = PAGE_BYTES as u64;
+    let pages = slots.start.div_ceil(page)..slots.end / page;
+    let dirty = dirty_blocks(shape, |volume| pool.volume(volume));
+    let number = pages.start + pick % (pages.end - pages.start);
+    world.lose_page(member, number, dirty);
+    unstable::load(&pool.pool, member, number * page);
 }
 
 /// A pool that has more than one page, mostly.

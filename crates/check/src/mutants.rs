@@ -52,7 +52,10 @@ impl Fault {
                 | mutants::Mutant::RebuildingMemberTrusted
                 | mutants::Mutant::MemberInBeforeCheckpoint
                 | mutants::Mutant::WitnessNotTold
-                | mutants::Mutant::OldWitnessBelieved => Subject::PoolMirrored,
+                | mutants::Mutant::OldWitnessBelieved
+                | mutants::Mutant::LostPageAcknowledgedUnnoted
+                | mutants::Mutant::OnlyHalfTakenOut
+                | mutants::Mutant::RetiredSlotReused => Subject::PoolMirrored,
                 _ => Subject::Pool,
             }
         );

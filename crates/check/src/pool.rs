@@ -207,7 +207,8 @@ impl OpenPool {
         let report = self
             .pool
             .scrub(&options, &mut |_| ControlFlow::Continue(()))?;
-        let totals = self.pool.stats().totals;
+        let stats = self.pool.stats();
+        let totals = stats.totals;
         let found = [
             report.found,
             totals.repaired,
@@ -215,6 +216,7 @@ impl OpenPool {
             totals.unrepaired,
             totals.lost,
             totals.healed,
+            stats.media_errors,
         ];
         Ok(found.iter().any(|count| *count > 0))
     }

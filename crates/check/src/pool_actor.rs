@@ -154,6 +154,10 @@ impl Actor for PoolActor<'_> {
                 unstable::load(&pool.pool, *member, page * PAGE_BYTES as u64);
                 Ok(())
             }
+            Step::LoseSlot { member, pick } => {
+                lost::lose_slot(self.world, pool, (self.shape, *member, *pick));
+                Ok(())
+            }
             Step::Harm(harm) => {
                 let mut map = pool.medium_map(self.shape, harm.member);
                 if self.shape.sealed {
@@ -317,7 +321,21 @@ impl PoolActor<'_> {
             return Ok(());
         }
         self.world.note_standing(member as usize, Standing::Out);
-        self.pool.pool.fail_member(member)
+        // A person who takes a member out has seen that the others are well.
+        for (lost, pages) in self.world.lost_pages().iter().enumerate() {
+            for page in pages {
+                unstable::load(&self.pool.pool, lost, *page);
+            }
+        }
+        let failed = self.pool.pool.fail_member(member);
+        match failed {
+            // It has the only half of a block.
+            Err(error) if self.world.has_lost_pages() && is_of_member(&error) => {
+                self.world.note_standing(member as usize, Standing::In);
+                Ok(())
+            }
+            failed => failed,
+        }
     }
 
     /// Rebuilds a member that is out, if it is there.
@@ -340,7 +358,12 @@ impl PoolActor<'_> {
             self.world.note_standing(member, Standing::In);
         }
         match done {
-            Err(error) if self.world.has_failed_fences() && is_of_member(&error) => Ok(()),
+            Err(error)
+                if is_of_member(&error)
+                    && (self.world.has_failed_fences() || self.world.has_lost_pages()) =>
+            {
+                Ok(())
+            }
             done => done,
         }
     }

@@ -1,14 +1,18 @@
 //! Members of mirrored pools that are taken out and rebuilt while actors go on: on something blank, or where they were.
 //!
+//! In some of them a page among a member's slots goes bad, and another member is to go.
+//!
 //! What is promised: at each moment the members that count have everything, and from the return of a rebuilding on
-//! all but any one have. With one that is being rebuilt they may be refused.
+//! all but any one have. With one that is being rebuilt they may be refused. Those that are left when another one goes have
+//! everything, bad places or not: it is kept until then.
 
 use crate::cache::Begins;
 use crate::load;
 use crate::lost;
 use crate::process::Process;
-use crate::scenario::{Script, Shape, Step};
+use crate::scenario::{Script, Shape, Step, read};
 use crate::scheduler::{Kill, Policy};
+use forebay_pmem::PAGE_BYTES;
 
 /// Scenarios of a round; seeds that follow each other make one.
 pub const ROUND_SCENARIOS: u64 = 12;
@@ -38,9 +42,15 @@ pub fn shape(rng: &mut fastrand::Rng) -> Shape {
         return shape.mirrored_on(members);
     }
     let volume_blocks = rng.usize(3..=6);
+    let (block_bytes, slots) = match rng.u8(..3) {
+        // Whose every slot is a page, and is soon used again.
+        0 => (PAGE_BYTES, volume_blocks + rng.usize(2..6)),
+        _ => (Shape::smallest(false).block_bytes, rng.usize(8..14)),
+    };
     Shape {
+        block_bytes,
         strict: rng.u8(..4) == 0,
-        slots: rng.usize(8..14),
+        slots,
         lanes: rng.u32(1..=2),
         lane_bytes: 1024,
         volume_blocks,
@@ -94,6 +104,10 @@ fn members(rng: &mut fastrand::Rng, shape: &Shape) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..rng.usize(..4)).map(|_| work(rng, shape)).collect();
     let count = shape.members as u32;
     let mut member = rng.u32(..count);
+    let is_whole = shape.first_blocks == shape.volume_blocks;
+    if shape.block_bytes == PAGE_BYTES && is_whole && rng.u8(..4) > 0 {
+        return one_with_a_bad_place(rng, shape, member);
+    }
     for _ in 0..rng.usize(1..=2) {
         if rng.u8(..8) > 0 {
             steps.push(Step::FailMember(member));
@@ -106,6 +120,28 @@ fn members(rng: &mut fastrand::Rng, shape: &Shape) -> Vec<Step> {
             member = (member + rng.u32(1..count)) % count;
         }
     }
+    steps
+}
+
+/// A slot of a member goes bad, and another one is taken out, once that is possible.
+fn one_with_a_bad_place(rng: &mut fastrand::Rng, shape: &Shape, member: u32) -> Vec<Step> {
+    let some = |rng: &mut fastrand::Rng, count: std::ops::Range<usize>| -> Vec<Step> {
+        (0..rng.usize(count)).map(|_| work(rng, shape)).collect()
+    };
+    let mut steps = some(rng, 1..6);
+    steps.push(Step::LoseSlot {
+        member: member as usize,
+        pick: rng.u64(..),
+    });
+    for _ in 0..rng.usize(1..=3) {
+        steps.extend(some(rng, 1..5));
+        if rng.bool() {
+            steps.push(Step::Checkpoint);
+        }
+        let count = shape.members as u32;
+        steps.push(Step::FailMember((member + rng.u32(1..count)) % count));
+    }
+    steps.extend((0..shape.volume_blocks).map(read));
     steps
 }
 
@@ -148,12 +184,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_script_rebuilds_a_member() {
+    fn each_script_rebuilds_a_member_or_has_one_go() {
         for seed in 0..50 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let shape = shape(&mut rng);
             let script = script(&mut rng, &shape);
-            let rebuilds = |step: &Step| matches!(step, Step::ReplaceMember { .. });
+            let rebuilds =
+                |step: &Step| matches!(step, Step::ReplaceMember { .. } | Step::LoseSlot { .. });
             assert!(script.iter().flatten().any(rebuilds), "{script:?}");
         }
     }

@@ -188,7 +188,12 @@ impl Shape {
 
     /// Bytes between metadata lines.
     pub fn unit_bytes(&self) -> usize {
-        if self.pages { 4096 } else { 256 }
+        match (self.pages, self.mirrored) {
+            (true, _) => 4096,
+            // With room for a list of bad places.
+            (false, true) => 512,
+            (false, false) => 256,
+        }
     }
 
     /// Bytes of each member as the pool is made.
@@ -364,6 +369,8 @@ pub enum Step {
     FailFence { after: u32 },
     /// A page of a member goes bad, and is met.
     LosePage { member: usize, page: u64 },
+    /// The same of one among the slots of a mirrored pool's member, which `pick` chooses.
+    LoseSlot { member: usize, pick: u64 },
     /// A member of a mirrored pool does something wrong, now or at its next occasion.
     Harm(Harm),
     /// Caches forget what they hold of the members.

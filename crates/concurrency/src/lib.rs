@@ -26,6 +26,7 @@ mod lanes;
 #[path = "../../cache/src/table"]
 mod table {
     pub(crate) mod index;
+    mod retired;
     pub(crate) mod slots;
     pub(crate) mod word_set_queue;
 }

@@ -1,9 +1,10 @@
 //! Bad pages of the medium: an access to one raises SIGBUS, which would kill the process.
 //!
 //! One handler for the process notes the offset of the bad page with the region, puts an anonymous
-//! page over it, and lets the access go on. From then on the region's fences fail, and readers ask
-//! before they trust what they read: after they have read it, when a zero that was put there has
-//! been noted for certain. Faults elsewhere go to the handler that was there before.
+//! page over it, and lets the access go on. From then on the region's fences fail, until its owner has
+//! acknowledged the page, and readers ask before they trust what they read: after they have read it, when
+//! a zero that was put there has been noted for certain. Faults elsewhere go to the handler that was
+//! there before.
 
 #![allow(
     unsafe_code,
@@ -43,13 +44,21 @@ pub(crate) struct MediaErrors {
     count: AtomicUsize,
     /// Byte offset of the page plus one, each once; zero is free.
     pages: [AtomicU64; PAGES_MAX],
+    /// Of these, those that the owner of the region knows of, a bit each.
+    acknowledged: AtomicU64,
 }
+
+const _: () = assert!(
+    PAGES_MAX == u64::BITS as usize,
+    "a bit for each page that has a name"
+);
 
 impl MediaErrors {
     fn new() -> MediaErrors {
         MediaErrors {
             count: AtomicUsize::new(0),
             pages: std::array::from_fn(|_| AtomicU64::new(0)),
+            acknowledged: AtomicU64::new(0),
         }
     }
 
@@ -68,6 +77,32 @@ impl MediaErrors {
             .collect();
         offsets.sort_unstable();
         offsets
+    }
+
+    /// Offsets of those that the owner has not acknowledged, ascending; `None` if pages are bad that have no name.
+    pub(crate) fn unacknowledged(&self) -> Option<Vec<u64>> {
+        if self.count.load(Ordering::Acquire) >= ALL_LOST {
+            return None;
+        }
+        let known = self.acknowledged.load(Ordering::Acquire);
+        let is_new = |at: &usize| known >> at & 1 == 0;
+        let mut offsets: Vec<u64> = (0..PAGES_MAX)
+            .filter(is_new)
+            .filter_map(|at| self.pages[at].load(Ordering::Acquire).checked_sub(1))
+            .collect();
+        offsets.sort_unstable();
+        Some(offsets)
+    }
+
+    /// Notes that the owner knows of these.
+    pub(crate) fn acknowledge(&self, offsets: &[u64]) {
+        for (at, page) in self.pages.iter().enumerate() {
+            let named = page.load(Ordering::Acquire).checked_sub(1);
+            if named.is_some_and(|offset| offsets.contains(&offset)) {
+                // Release: a thread that is told nothing of the page any more sees what the owner noted of it.
+                self.acknowledged.fetch_or(1 << at, Ordering::AcqRel);
+            }
+        }
     }
 
     /// Whether a bad page overlaps the bytes. With more bad pages than can be named: yes.

@@ -103,6 +103,53 @@ fn every_kind_of_access_bears_a_bad_page() {
 }
 
 #[test]
+fn an_acknowledged_page_fails_no_fence_and_is_still_told_of() {
+    let directory = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let region = damaged(&directory, 8 * PAGE);
+    region.store(10 * PAGE, &[1; 64]);
+    region.fence().unwrap_err();
+    assert_eq!(region.unacknowledged_media_errors().unwrap(), [10 * PAGE]);
+    region.fence_beside_media_errors(&[10 * PAGE]).unwrap();
+    region.fence_beside_media_errors(&[9 * PAGE]).unwrap_err();
+    region.fence().unwrap_err();
+    region.acknowledge_media_errors(&[10 * PAGE]);
+    region.fence().unwrap();
+    region.store(10 * PAGE, &[2; 64]);
+    region.fence().unwrap();
+    assert!(region.has_media_error(10 * PAGE, 64));
+    assert!(region.media_failure().is_some());
+    region.load_u64(9 * PAGE);
+    let error = region.fence().unwrap_err();
+    let offset = 9 * PAGE;
+    assert_eq!(error.kind(), PmemErrorKind::Media { offset }, "{error}");
+    region.acknowledge_media_errors(&[9 * PAGE]);
+    region.fence().unwrap();
+    assert_eq!(region.media_errors(), [9 * PAGE, 10 * PAGE]);
+    region.poison();
+    for failed in [region.fence(), region.fence_beside_media_errors(&[])] {
+        let error = failed.unwrap_err();
+        assert_eq!(error.kind(), PmemErrorKind::Poisoned, "{error}");
+    }
+}
+
+#[test]
+fn pages_without_names_cannot_be_acknowledged() {
+    const PAGES: u64 = 100;
+    let directory = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let path = directory.path().join("region");
+    let region = Region::create(&path, PAGES * PAGE, &RegionOptions::default()).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(PAGE).unwrap();
+    for page in 1..PAGES {
+        region.load_u64(page * PAGE);
+        let known = region.media_errors();
+        region.acknowledge_media_errors(&known);
+        assert_eq!(region.fence().is_ok(), page <= 64, "{page} pages");
+    }
+    assert_eq!(region.unacknowledged_media_errors(), None);
+}
+
+#[test]
 fn threads_may_meet_the_same_bad_page() {
     let directory = tempfile::TempDir::new_in("/dev/shm").unwrap();
     let region = damaged(&directory, PAGE);

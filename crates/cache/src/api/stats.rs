@@ -51,6 +51,10 @@ pub struct Stats {
     pub slots: u64,
     /// Blocks' room that is free.
     pub free_slots: u64,
+    /// Blocks' room that is not used any more, since a copy there would keep nothing.
+    pub retired_slots: u64,
+    /// Pages on which the medium of a member failed since the pool was opened.
+    pub media_errors: u64,
     /// Places of the entry table: every cached block takes one, a zeroed block nothing else.
     pub entries: u64,
     /// Places of the entry table that are free.
@@ -139,6 +143,8 @@ impl Pool {
             block_bytes: geometry.block_bytes,
             slots,
             free_slots: table.slots().free_count(),
+            retired_slots: table.slots().retired_count(),
+            media_errors: engine.media().lost_page_count(),
             entries,
             free_entries: entries.saturating_sub(cached_blocks),
             cached_blocks,

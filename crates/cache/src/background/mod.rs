@@ -126,8 +126,10 @@ impl Pipeline {
     /// # Errors
     /// A fence failed, so that the next opening recovers; or the system's, and the pool stays locked.
     pub(crate) fn close(&self, end: impl FnOnce() -> Result<()>) -> Result<()> {
+        // While volumes take changes.
+        let left = self.engine.leave_bad_places();
         self.engine.begin_close();
-        let checkpointed = self.engine.checkpoint();
+        let checkpointed = left.and_then(|()| self.engine.checkpoint());
         self.engine.end_changes();
         // Another process may use the backings, too: no round writes to them after the one in progress.
         drop(self.begin_round());

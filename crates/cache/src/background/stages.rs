@@ -66,6 +66,7 @@ impl Pipeline {
     /// an idle pool has nothing to classify.
     pub(super) fn checkpoint_stage(&self, idle: &mut IdleDetector) -> Result<()> {
         self.engine.repair_suspects();
+        self.engine.leave_bad_places()?;
         if idle.since(self.engine.log().lanes().last_sequence())
             || self.engine.log().is_nearly_full()
         {

@@ -16,6 +16,7 @@ pub(crate) mod plan;
 mod read;
 mod rebuild;
 mod repair;
+mod retire;
 mod scrub;
 mod space;
 mod start;
@@ -243,13 +244,15 @@ impl Engine {
     /// A fence whose failure makes the pool refuse every later write.
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
-        self.media().fence().inspect_err(|_| self.poison())
+        let fenced = self.media().fence_beside(&|slot| self.table.is_held(slot));
+        fenced.inspect_err(|_| self.poison())
     }
 
     /// Takes a member of a mirror out. If a fence fails the pool refuses every later write: which members count is
     /// not known.
     pub(crate) fn take_out(&self, number: u32) -> Result<()> {
-        self.fatal(self.media().take_out(number))
+        let is_held = |slot| self.table.is_held(slot);
+        self.fatal(self.media().take_out(number, &is_held))
     }
 
     /// Gives a mirror a witness, or takes it away. If a fence fails the pool refuses every later write.

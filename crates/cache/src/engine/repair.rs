@@ -11,11 +11,12 @@
 //!   the same.
 //! * No entry and no record changes, and no version: to readers nothing has happened, and a crash finds in each line of
 //!   the half what was there, which was wrong, or what is right.
-//! * What cannot be repaired stays as it is, and is read from the other half. That is no reason to refuse writes.
+//! * A half that takes no second write, or lies on a page that the medium lost, does not count any more, and the block leaves
+//!   its slot (`retire`). That is no reason to refuse writes.
 
 use super::Engine;
 use crate::media::entry::{Entry, RawEntry};
-use crate::media::halves::{Examined, Settled};
+use crate::media::halves::{Examined, Settled, Wrong};
 
 /// Times that a half is written before it counts as one that cannot be repaired.
 const ATTEMPTS_MAX: usize = 2;
@@ -27,7 +28,7 @@ pub(crate) enum Repair {
     Repaired,
     /// They were right when they were looked at under the lock.
     Right,
-    /// One is still wrong, after it was written twice.
+    /// One is still wrong, after it was written twice, or the medium lost its page: it does not count from now on.
     Unrepaired,
     /// No half is right.
     Lost,
@@ -132,11 +133,27 @@ impl Engine {
                     return Repair::Right;
                 }
             };
-            if attempt < ATTEMPTS_MAX {
-                self.media().restore(&wrong, &block);
+            let is_lost = self.media().is_on_lost_page(&wrong);
+            if is_lost || attempt == ATTEMPTS_MAX {
+                return self.give_up(&wrong, is_lost);
+            }
+            self.media().restore(&wrong, &block);
+        }
+        unreachable!("the last attempt is given up")
+    }
+
+    /// A half that is wrong stays so. The caller holds the key's lock.
+    fn give_up(&self, wrong: &Wrong<'_>, is_lost: bool) -> Repair {
+        let is_held = |slot| self.table.is_held(slot);
+        match is_lost {
+            true => self.media().note_lost_pages(&is_held),
+            false => {
+                self.tallies.mine().unrepaired(1);
+                // If its member can neither stay nor go, no write is taken any more; the block reads all the same.
+                let _ = self.fatal(self.media().note_unrepaired(wrong, &is_held));
             }
         }
-        self.tallies.mine().unrepaired(1);
+        self.wakeup.notify_work();
         Repair::Unrepaired
     }
 }

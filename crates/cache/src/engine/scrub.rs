@@ -34,6 +34,9 @@ pub struct ScrubReport {
     pub repaired: u64,
     /// Of these, blocks that the backing has, too: their copies here were dropped.
     pub dropped: u64,
+    /// Of these, blocks of which a copy takes no write, or is on a page that the medium lost, and that were committed
+    /// anew elsewhere.
+    pub moved: u64,
     /// Of these, blocks that the backing lacks. Reading one is an error.
     pub lost: u64,
     /// What was right when it was looked at again; it is not among what was found.
@@ -150,7 +153,11 @@ impl Engine {
         match self.repair(seen) {
             Repair::Gone => {}
             Repair::Right => report.transient += u64::from(is_certain),
-            Repair::Unrepaired => report.found += 1,
+            Repair::Unrepaired => {
+                report.found += 1;
+                self.leave_bad_places()?;
+                report.moved += u64::from(self.is_right_now(seen));
+            }
             Repair::Repaired => {
                 report.found += 1;
                 report.repaired += 1;
@@ -179,6 +186,15 @@ impl Engine {
             report.dropped += 1;
         }
         Ok(())
+    }
+
+    /// Whether all copies of the key's block are right.
+    fn is_right_now(&self, seen: Entry) -> bool {
+        let (_, found) = self.table.peek(self.table.bucket(seen.key()), seen.key());
+        let mut block = vec![0; self.block_bytes()];
+        found
+            .and_then(|(_, raw)| self.media().sound(raw))
+            .is_none_or(|entry| matches!(self.media().examine(entry, &mut block), Examined::Right))
     }
 
     fn note_lost(&self, report: &mut ScrubReport) {
@@ -235,6 +251,7 @@ impl Engine {
         };
         report.note_line(media.settle_copies(offset, INCARNATION_BYTES, evict, is_current));
         report.note_line(media.settle_roster(evict));
+        report.note_line(media.settle_bad_list(evict));
         report.note_line(media.settle_superblocks(evict));
         Ok(())
     }

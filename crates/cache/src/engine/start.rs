@@ -79,6 +79,7 @@ impl Engine {
         };
         let found = &mut mappings.iter().map(|(index, _)| *index);
         engine.replacement.insert_all(found);
+        engine.retire_bad_slots();
         Ok(engine)
     }
 }

@@ -5,6 +5,8 @@
 //! the others waits for mirrors of it. Slots are striped over the members, block by block; those of a mirror, which has
 //! metadata on every member, each have two places, on two members that follow each other.
 
+use std::ops::Range;
+
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
 use crate::media::layout::{
@@ -415,6 +417,24 @@ impl Geometry {
             second_offset: first_offset + u64::from(self.block_bytes),
         }
     }
+    /// The slots of a mirror of which a half has bytes in a range of this member, which lies behind the metadata: the
+    /// inverse of [`Geometry::slot_pair`].
+    pub(crate) fn slots_at(&self, member: u32, bytes: &Range<u64>) -> Vec<u32> {
+        debug_assert!(self.is_mirrored && bytes.start >= self.slot_area);
+        let block = u64::from(self.block_bytes);
+        let end = u64::from(self.slots_per_member) * block;
+        let within = |offset: u64| (offset - self.slot_area).min(end);
+        let rows = within(bytes.start) / block..within(bytes.end).div_ceil(block);
+        let slot = |row: u64| {
+            // Even rows have first halves, odd ones second halves, of slots that begin on the member before.
+            let first = match row % 2 {
+                0 => member,
+                _ => member.checked_sub(1).unwrap_or(self.members - 1),
+            };
+            (row / 2) as u32 * self.members + first
+        };
+        rows.map(slot).collect()
+    }
     /// The most payload one transaction can hold: 4 MiB or an eighth of the pool, and no more
     /// blocks than half a lane has elements for.
     pub(crate) fn transaction_limit_bytes(&self) -> u64 {
@@ -473,79 +493,4 @@ fn check_counts(members: u32, lanes: u32, volumes: u32) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gibibyte_is_nearly_all_slots() {
-        let geometry = Geometry::plan(&FormatOptions::default(), 1, 1 << 30).expect("plan");
-        let share = f64::from(geometry.slots()) * 4096.0 / (1u64 << 30) as f64;
-        assert!(share > 0.975, "{share}");
-        assert_eq!(geometry.transaction_limit_bytes(), 4 << 20);
-        assert_eq!(geometry.slot_area % 4096, 0);
-    }
-
-    #[test]
-    fn a_grown_plan_is_that_of_a_larger_pool_behind_the_same_beginning() {
-        let small = Geometry::plan(&FormatOptions::default(), 2, 64 << 20).expect("plan");
-        let large = small.grown(1 << 30).expect("grow");
-        assert_eq!(large.entry_table, small.entry_table);
-        assert_eq!(large, small.with_sizes(large.sizes()));
-        assert_eq!(large.lanes, small.lanes);
-        assert!(large.lane_bytes > small.lane_bytes);
-        assert!(large.slots() > 15 * small.slots());
-        assert_eq!(large.grown(1 << 30).expect("as it is"), large);
-        assert!(large.grown((1 << 30) - 1).is_err());
-        let options = FormatOptions {
-            lane_bytes: Some(1 << 20),
-            ..FormatOptions::default()
-        };
-        let chosen = Geometry::plan(&options, 1, 64 << 20).expect("plan");
-        assert_eq!(chosen.grown(1 << 30).expect("grow").lane_bytes, 1 << 20);
-    }
-
-    #[test]
-    fn halves_of_a_mirror_share_no_room_and_no_member() {
-        for members in 2..=MIRROR_MEMBERS_MAX {
-            let options = FormatOptions {
-                redundancy: Redundancy::Mirror,
-                ..FormatOptions::default()
-            };
-            let geometry = Geometry::plan(&options, members, 16 << 20).expect("plan");
-            let mut taken = std::collections::HashSet::new();
-            for slot in 0..geometry.slots() {
-                let pair = geometry.slot_pair(slot);
-                assert_ne!(pair.first, pair.second);
-                let halves = [
-                    (pair.first, pair.first_offset),
-                    (pair.second, pair.second_offset),
-                ];
-                for (member, offset) in halves {
-                    assert!(member < members && offset >= geometry.slot_area);
-                    assert!(offset + 4096 <= geometry.member_bytes);
-                    assert!(taken.insert((member, offset)), "slot {slot} of {members}");
-                }
-            }
-            let rooms = u64::from(members) * u64::from(geometry.slots_per_member);
-            assert_eq!(taken.len() as u64, rooms, "all of them are used");
-        }
-        let mirror = |members| check_mirror(true, members);
-        assert!(mirror(1).is_err() && mirror(MIRROR_MEMBERS_MAX + 1).is_err());
-    }
-
-    #[test]
-    fn tiny_pools_are_possible_and_too_tiny_ones_refused() {
-        let tiny = FormatOptions {
-            block_bytes: 128,
-            lanes: Some(2),
-            lane_bytes: Some(512),
-            volumes: 1,
-            unit_bytes: 256,
-            ..FormatOptions::default()
-        };
-        let geometry = Geometry::plan(&tiny, 1, 8192).expect("plan");
-        assert!(geometry.slots() >= 8);
-        assert!(Geometry::plan(&tiny, 1, 2048).is_err());
-        assert!(Geometry::plan(&FormatOptions::default(), 1, 1 << 16).is_err());
-    }
-}
+mod tests;

@@ -25,7 +25,7 @@ pub(crate) struct Wrong<'m> {
     entry: Entry,
     own: Option<Half<'m>>,
     /// A packed block's base.
-    base: Option<Half<'m>>,
+    base: Option<(u32, Half<'m>)>,
     packing: Option<Packing>,
     /// How many bytes of the block count.
     valid: usize,
@@ -40,6 +40,15 @@ pub(crate) enum Settled {
     Differ,
     /// They differ, and none is right.
     Lost,
+}
+
+impl<'m> Wrong<'m> {
+    /// Where they are, with the slot of each.
+    pub(super) fn halves(&self) -> impl Iterator<Item = (Half<'m>, u32)> + use<'m> {
+        let own = self.own.zip(self.entry.slot());
+        own.into_iter()
+            .chain(self.base.map(|(slot, half)| (half, slot)))
+    }
 }
 
 impl Half<'_> {
@@ -214,7 +223,8 @@ impl Media {
         let own = halves.find(|own| !own.is(right) && !is_right(*own, on));
         let base = base.and_then(|(base, on)| {
             let mut halves = self.slot_halves(base).all();
-            halves.find(|one| !one.is(on) && !is_right(right, Some(*one)))
+            let wrong = halves.find(|one| !one.is(on) && !is_right(right, Some(*one)));
+            wrong.map(|wrong| (base, wrong))
         });
         match (own, base) {
             (None, None) => Examined::Right,
@@ -249,7 +259,7 @@ impl Media {
             }
             self.end_restore(half);
         }
-        if let (Some(half), Some(packing)) = (wrong.base, wrong.packing) {
+        if let (Some((_, half)), Some(packing)) = (wrong.base, wrong.packing) {
             for (at, piece) in packing.pieces_of_base(block) {
                 half.stream(at, piece);
             }

@@ -48,20 +48,21 @@ impl Media {
         }
     }
 
-    /// Takes a member of a mirror out.
+    /// Takes a member of a mirror out. `is_held` says whether a published block is in a slot.
     ///
     /// # Errors
-    /// It is none, or another one is out; a fence fails.
-    pub(crate) fn take_out(&self, number: u32) -> Result<()> {
+    /// It is none, or another one is out; it has the only half of some block; a fence fails.
+    pub(crate) fn take_out(&self, number: u32, is_held: &dyn Fn(u32) -> bool) -> Result<()> {
         self.mirror_with(number)?
-            .take_out_number(&self.geometry, self.opened(), number)
+            .take_out_number(&self.geometry, self.opened(), number, is_held)
     }
 
-    /// Whether a slot may be read where its block is not: where a member left or joined, what no half of counts is.
+    /// Whether a slot may be read where its block is not: where a member left or joined, or places are bad, what no half
+    /// of counts is.
     #[inline]
     pub(crate) fn must_verify(&self) -> bool {
         let mirror = self.mirror.as_ref();
-        mirror.is_some_and(|mirror| mirror.has_changed())
+        mirror.is_some_and(|mirror| mirror.has_changed() || mirror.bad().are_any())
     }
 
     /// Whether a member of this pool has writes that the pool lacks: it was served without those that are in.

@@ -37,6 +37,10 @@ pub(crate) const WITNESS_MAGIC: [u8; 8] = *b"FOREBAYW";
 pub(crate) const WITNESS_PATH_BYTES: usize = 8 * (ROSTER_MEMBERS_MAX - WITNESSED_MEMBERS);
 /// Members of a pool that has a witness.
 pub(crate) const WITNESSED_MEMBERS: usize = 2;
+/// Bytes of the head of a list of bad places.
+pub(crate) const BAD_LIST_HEAD_BYTES: usize = 64;
+/// Bytes of a place in it.
+pub(crate) const BAD_PLACE_BYTES: usize = 8;
 /// The seal of a line of the entry table.
 pub(crate) const SEAL_BYTES: u64 = 8;
 /// Members that a roster has room for.
@@ -241,6 +245,24 @@ media_struct!(
         crc: u32,
     }
 );
+
+media_struct!(
+    /// Behind each roster line, in its unit: two of a member, written in turn. The places follow it.
+    BadListHead, BAD_LIST_HEAD_BYTES, {
+        pool_uuid: [u8; 16],
+        version: u64,
+        count: u32,
+        /// Of the places.
+        places_crc: u32,
+        reserved: [u8; 28],
+        crc: u32,
+    }
+);
+const _: () = assert!(
+    ROSTER_BYTES.is_multiple_of(LINE_BYTES as usize)
+        && BAD_LIST_HEAD_BYTES.is_multiple_of(LINE_BYTES as usize),
+    "a list shares no line with a roster, and no place one with the head"
+);
 media_struct!(
     /// At the start of a slot that holds a packed block. The pieces follow, in order.
     PackedHeader, PACKED_HEADER_BYTES, {
@@ -286,6 +308,7 @@ mod tests {
             ("checkpoint line", INCARNATION_BYTES),
             ("roster line", ROSTER_BYTES),
             ("witness line", WITNESS_BYTES),
+            ("bad list", BAD_LIST_HEAD_BYTES),
             ("volume line", VOLUME_BYTES),
             ("entry", ENTRY_BYTES as usize),
             ("record header", RECORD_HEADER_BYTES),

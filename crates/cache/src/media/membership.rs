@@ -12,6 +12,7 @@ use std::path::Path;
 use forebay_pmem::Region;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::media::bad_list::BadList;
 use crate::media::geometry::Geometry;
 use crate::media::incarnation::{self, Incarnation};
 use crate::media::quorum::{Agreed, Quorum};
@@ -109,6 +110,9 @@ pub(super) fn choose(
     let is_majority = 2 * telling.count() > newest.all_in().count();
     let why = (!may_lack && !is_majority).then(|| quorum.why(&newest));
     check_enough(&path, &members, geometry, &missing, why)?;
+    if !absences.without_missing {
+        check_no_only_halves(&members, &newest, geometry, pool_uuid)?;
+    }
     let Agreed {
         roster,
         witness,
@@ -179,6 +183,40 @@ fn check_enough(
             "name the member that was in use last",
         )),
         _ => Ok(()),
+    }
+}
+
+/// Refuses members that go on by themselves without one that has the only half of some block: what is lost with it is the
+/// caller's to give up.
+fn check_no_only_halves(
+    members: &[Candidate],
+    newest: &Roster,
+    geometry: &Geometry,
+    pool_uuid: &[u8; 16],
+) -> Result<()> {
+    let is_served = |number: u32| members.iter().any(|member| member.number == number);
+    let lacking = newest.all_in().map(|(number, _)| number);
+    let lacking: Vec<u32> = lacking.filter(|number| !is_served(*number)).collect();
+    let lists = members
+        .iter()
+        .filter_map(|member| BadList::read(&member.region, geometry, pool_uuid));
+    let list = lists.max_by_key(|list| list.version).unwrap_or_default();
+    let mut places = list.places.iter();
+    let found = places.find_map(|place| {
+        let rests = |number: &&u32| place.rests_on(**number, geometry.members);
+        Some((place, lacking.iter().find(rests)?))
+    });
+    match found {
+        None => Ok(()),
+        Some((place, number)) => Err(refused(
+            members[0].region.path(),
+            format!(
+                "member {number} of the pool was not given, or is an old copy, and has the only copy of some blocks, whose \
+                 place on member {} is bad",
+                place.member
+            ),
+            "name it as well; if it is gone for good, open the pool without it (on the command line --without-missing)",
+        )),
     }
 }
 

@@ -9,12 +9,16 @@
 //! back is stored to from the moment at which it joins, and counts for nothing until it has everything
 //! (`engine::rebuild`).
 
+mod lost_places;
+
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
 use forebay_pmem::{PmemError, Region};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::media::bad_list::BadList;
+use crate::media::bad_places::BadPlaces;
 use crate::media::geometry::{Geometry, Pair};
 use crate::media::roster::Roster;
 use crate::media::served::{BOTH, FIRST, SECOND, Served};
@@ -35,6 +39,10 @@ pub(super) struct Mirror {
     pool_uuid: [u8; 16],
     /// A byte for each slot: which of its halves hold its block (`Served::note`).
     notes: Box<[AtomicU8]>,
+    /// Halves that do not count, whatever is noted of them.
+    bad: BadPlaces,
+    /// The list of them that was stored last.
+    listed: Mutex<BadList>,
     /// Held by a thread that writes lines of the volume table.
     volume_lines: Mutex<()>,
     /// The member that the pool was opened without, and that was in until then.
@@ -50,6 +58,8 @@ impl Mirror {
             witness: Mutex::new(start.witness),
             pool_uuid: start.pool_uuid,
             notes: Box::default(),
+            bad: BadPlaces::default(),
+            listed: Mutex::default(),
             volume_lines: Mutex::new(()),
             left_out: start.left_out,
         };
@@ -61,6 +71,9 @@ impl Mirror {
         let note = self.served().note(FIRST);
         let notes = (0..slots).map(|_| AtomicU8::new(note)).collect();
         Mirror { notes, ..self }
+    }
+    pub(super) fn bad(&self) -> &BadPlaces {
+        &self.bad
     }
 
     #[inline]
@@ -150,7 +163,8 @@ impl Mirror {
     /// no other one has.
     #[inline]
     pub(super) fn halves_of<'m>(&self, view: View<'m>, slot: u32, pair: Pair) -> Halves<'m> {
-        view.halves(pair, view.served.halves(self.note(slot), pair))
+        let held = view.served.halves(self.note(slot), pair) & !self.bad.halves(slot);
+        view.halves(pair, held)
     }
 
     /// What lacks the block of a slot: of a dirty one, either of its members that is stored to; of a clean one, that of
@@ -189,59 +203,52 @@ impl Mirror {
     #[inline]
     pub(super) fn is_protected(&self, slot: u32, pair: impl FnOnce() -> Pair) -> bool {
         let (served, note) = (self.served(), self.note(slot));
+        let good = !self.bad.halves(slot);
         if served.0 == 0 {
-            return note & BOTH == BOTH;
+            return note & good & BOTH == BOTH;
         }
         let pair = pair();
-        served.halves(note, pair) == served.live(pair)
+        served.halves(note, pair) & good == served.live(pair)
     }
 
-    /// Fences the members that are in. One whose fence fails is taken out, if all others are complete.
+    /// Fences the members that are in. One whose fence fails is taken out, if all others are complete; but not for a page
+    /// among its slots that the medium lost, which is noted. `is_held` says whether a published block is in a slot.
     #[inline]
-    pub(super) fn fence(&self, geometry: &Geometry, opened: Opened<'_>) -> Result<()> {
+    pub(super) fn fence(
+        &self,
+        geometry: &Geometry,
+        opened: Opened<'_>,
+        is_held: &dyn Fn(u32) -> bool,
+    ) -> Result<()> {
         let view = self.view(opened);
         if let Some(Opened {
             main,
             others: [other],
         }) = view.unchanged()
         {
-            let failed = match main.fence_pair(other) {
+            let fenced = match main.fence_pair(other) {
                 (Ok(()), Ok(())) => return Ok(()),
                 (own, others) => [own, others],
             };
-            return self.take_out_failed(geometry, opened, view, failed);
+            return self.fence_failed(geometry, opened, view, fenced, is_held);
         }
-        self.fence_all(geometry, opened, view)
+        self.fence_all(geometry, opened, view, is_held)
     }
 
     /// The same of other than two members that are as they were opened.
     #[cold]
-    fn fence_all(&self, geometry: &Geometry, opened: Opened<'_>, view: View<'_>) -> Result<()> {
-        let regions: Vec<&Region> = view.live().map(|(_, region)| region).collect();
-        let fenced = Region::fence_all(&regions);
-        match fenced.iter().all(std::result::Result::is_ok) {
-            true => Ok(()),
-            false => self.take_out_failed(geometry, opened, view, fenced),
-        }
-    }
-
-    /// Takes out the one member whose fence failed, of all that are stored to.
-    #[cold]
-    fn take_out_failed(
+    fn fence_all(
         &self,
         geometry: &Geometry,
         opened: Opened<'_>,
         view: View<'_>,
-        fenced: impl IntoIterator<Item = std::result::Result<(), PmemError>>,
+        is_held: &dyn Fn(u32) -> bool,
     ) -> Result<()> {
-        let numbered = view.live().zip(fenced);
-        let mut failed = numbered.filter_map(|((number, _), fenced)| Some((number, fenced.err()?)));
-        let Some((number, error)) = failed.next() else {
-            return Ok(());
-        };
-        match failed.next() {
-            None => self.take_out(geometry, opened, view, number, error.into()),
-            Some(_) => Err(error.into()),
+        let regions: Vec<&Region> = view.live().map(|(_, region)| region).collect();
+        let fenced = Region::fence_all(&regions);
+        match fenced.iter().all(std::result::Result::is_ok) {
+            true => Ok(()),
+            false => self.fence_failed(geometry, opened, view, fenced, is_held),
         }
     }
 
@@ -262,13 +269,16 @@ impl Mirror {
         look(&roster, self.pool_uuid, &members)
     }
 
-    /// Takes the member of this number out, as if it had failed.
+    /// Takes the member of this number out, as if it had failed. `is_held` says whether a published block is in a slot.
     pub(super) fn take_out_number(
         &self,
         geometry: &Geometry,
         opened: Opened<'_>,
         number: u32,
+        is_held: &dyn Fn(u32) -> bool,
     ) -> Result<()> {
+        // Pages that no fence has met yet would fail that of the members that are left, and end the pool's writes.
+        self.note_all_lost(geometry, opened, is_held);
         let seen = self.view(opened);
         let refused = match seen.served.lacking() {
             Some(lacking) if geometry.members > 2 => format!(
@@ -288,7 +298,7 @@ impl Mirror {
     /// that stands in its place stays: what was in flight when that one joined has ended before it was called in.
     ///
     /// # Errors
-    /// Another member is out already, or not complete, or fails, too.
+    /// Another member is out already, or not complete, or fails, too; or this one has the only half of some block.
     #[cold]
     fn take_out(
         &self,
@@ -312,6 +322,14 @@ impl Mirror {
             left().count() as u32 + 1 == geometry.members,
             "it alone is gone"
         );
+        let resting = match view.served.is_complete(gone) && !mutated(Mutant::OnlyHalfTakenOut) {
+            true => self.bad.resting_on(gone, geometry),
+            // Nothing rests on one that is being rebuilt.
+            false => 0,
+        };
+        if resting > 0 {
+            return Err(self.only_halves(failed, gone, resting));
+        }
         let next = roster.without(gone);
         // Before the roster is stored: one that may reach the medium, and does not count, looks like another history.
         left().try_for_each(|(_, region)| region.fence())?;
@@ -483,6 +501,8 @@ impl Mirror {
         // Before what the member is sent. Without it the member is as if it were not there.
         let settled = roster.settle(&region, geometry, self.pool_uuid);
         settled.map_err(|error| unusable(&region, &error))?;
+        // Slots of the old member stay retired until the pool is opened anew.
+        self.bad.forget(number, geometry);
         self.members.add(number, joined.since(number), region);
         self.set_served(joined);
         Ok(())

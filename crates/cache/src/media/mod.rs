@@ -5,6 +5,8 @@
 //! durable before what is theirs to order, by [`Media::fence`].
 
 pub(crate) mod areas;
+mod bad_list;
+mod bad_places;
 pub(crate) mod copies;
 pub(crate) mod entry;
 pub(crate) mod geometry;
@@ -17,6 +19,7 @@ mod mend;
 mod mirror;
 pub(crate) mod packed;
 mod quorum;
+mod retiring;
 mod roster;
 pub(crate) mod salt;
 pub(crate) mod sealed;
@@ -93,7 +96,15 @@ impl Media {
     }
     /// The same members under another plan.
     pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
-        let mirror = self.mirror.map(|mirror| mirror.laid_out(geometry.slots()));
+        let opened = Opened {
+            main: &self.main,
+            others: &self.others,
+        };
+        let mirror = self.mirror.map(|mirror| {
+            let mut mirror = mirror.laid_out(geometry.slots());
+            mirror.find_bad_anew(&geometry, opened);
+            mirror
+        });
         Media {
             mirror: mirror.map(Box::new),
             slots: geometry.slots(),
@@ -182,12 +193,17 @@ impl Media {
     /// Orders everything this thread streamed or flushed before whatever it does next.
     #[inline(always)]
     pub(crate) fn fence(&self) -> Result<()> {
+        self.fence_beside(&|_| false)
+    }
+    /// The same while the pool is used; `is_held` says whether a published block is in a slot.
+    #[inline(always)]
+    pub(crate) fn fence_beside(&self, is_held: &dyn Fn(u32) -> bool) -> Result<()> {
         // One sfence serves all members of the cache-line domains; a page member syncs its file.
         if self.is_single {
             return Ok(self.main.fence()?);
         }
         if let Some(mirror) = &self.mirror {
-            return mirror.fence(&self.geometry, self.opened());
+            return mirror.fence(&self.geometry, self.opened(), is_held);
         }
         for member in self.members() {
             member.fence()?;

@@ -9,6 +9,7 @@ pub(crate) mod index;
 pub(crate) mod live;
 pub(crate) mod pins;
 pub(crate) mod references;
+mod retired;
 pub(crate) mod slot_ref;
 pub(crate) mod slots;
 mod start;
@@ -286,6 +287,20 @@ impl Table {
         let slot = slot_ref.slot();
         let base = slot_ref.is_packed().then(|| self.base_of(slot)).flatten();
         std::iter::once(slot).chain(base)
+    }
+
+    /// Whether a published block lies in the slot, or rests on it. A look without a lock: none that has been published, and
+    /// is still there, is missed.
+    #[cold]
+    pub(crate) fn is_held(&self, slot: u32) -> bool {
+        let mut entries = (0..self.media.geometry.entries).map(|index| self.entries.load(index));
+        entries.any(|raw| self.lies_in(raw, |of_block| of_block == slot))
+    }
+
+    /// Whether this holds of a slot that the block of an entry lies in.
+    pub(crate) fn lies_in(&self, raw: RawEntry, mut is_it: impl FnMut(u32) -> bool) -> bool {
+        let slot_ref = self.media.sound(raw).and_then(SlotRef::of);
+        slot_ref.is_some_and(|slot_ref| self.slots_under(slot_ref).any(&mut is_it))
     }
 
     /// Copies a block out, zeroes beyond its valid length; whether it matches its check.

@@ -4,11 +4,15 @@
 //! that and any thread's non-temporal stores into it stands the locked operation by which a magazine
 //! or a word of the set changes hands.
 //!
+//! A slot that is retired while it is in use is not free when it is given back; one that is free is taken out of
+//! all this.
+//!
 //! A transaction holds a magazine while it streams: locked operations between non-temporal stores
 //! would make each of them wait for the memory.
 
 use std::num::NonZeroU32;
 
+use super::retired::Retired;
 use super::word_set_queue::{WordSetQueue, numbers};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -32,6 +36,7 @@ pub(crate) struct Slots {
     magazines: Box<[Magazine]>,
     /// How many, for a short division without a check.
     magazine_count: NonZeroU32,
+    retired: Retired,
     slots: u32,
 }
 
@@ -54,6 +59,7 @@ impl Slots {
                 .map(|_| Magazine::new(magazine_slots))
                 .collect(),
             magazine_count,
+            retired: Retired::default(),
             slots,
         };
         for word in 0..slots.div_ceil(64) {
@@ -99,9 +105,20 @@ impl Slots {
     /// Takes a word of the set; what does not fit the magazine goes back.
     #[cold]
     fn refill(&self, magazine: Option<&Magazine>) -> Option<u32> {
+        loop {
+            let found = self.refill_by_word(magazine)?;
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+
+    /// The same with one word, of which nothing may be left; `None` if there is no word.
+    fn refill_by_word(&self, magazine: Option<&Magazine>) -> Option<Option<u32>> {
         let (word, bits) = self.shared.take_word()?;
         self.shared_count
             .fetch_sub(u64::from(bits.count_ones()), Ordering::Relaxed);
+        let bits = bits & !self.retired.kept_of(word, bits);
         let mut rest = bits;
         let mut taken = None;
         for slot in numbers(word, bits) {
@@ -115,7 +132,47 @@ impl Slots {
         if rest != 0 {
             self.give_word(word, rest);
         }
-        taken
+        Some(taken)
+    }
+
+    /// Retires a slot, whether it is free or not: no thread takes it any more.
+    #[cold]
+    pub(crate) fn retire(&self, slot: u32) {
+        self.retired.add(slot, self.slots);
+    }
+
+    /// Takes the retired ones out of those that are free, but for what threads hold at this moment.
+    #[cold]
+    pub(crate) fn drop_retired(&self) {
+        for _ in 0..self.slots.div_ceil(64) {
+            let Some((word, bits)) = self.shared.take_word() else {
+                break;
+            };
+            self.shared_count
+                .fetch_sub(u64::from(bits.count_ones()), Ordering::Relaxed);
+            self.give_word(word, bits & !self.retired.kept_of(word, bits));
+        }
+        for magazine in self.magazines.iter().filter(|one| one.try_hold()) {
+            let held: Vec<u32> = std::iter::from_fn(|| magazine.pop()).collect();
+            // As they were: the last one out is the first one in.
+            for slot in held
+                .into_iter()
+                .rev()
+                .filter(|slot| !self.retired.keeps(*slot))
+            {
+                assert!(magazine.push(slot), "it had the room");
+            }
+            magazine.release();
+        }
+    }
+
+    /// Whether a slot was retired, and no block and no thread has it.
+    pub(crate) fn is_gone(&self, slot: u32) -> bool {
+        self.retired.is_gone(slot)
+    }
+    /// How many were retired.
+    pub(crate) fn retired_count(&self) -> u64 {
+        self.retired.count()
     }
 
     /// The last resort: magazines that no thread holds.
@@ -124,7 +181,8 @@ impl Slots {
             if magazine.len.load(Ordering::Relaxed) == 0 || !magazine.try_hold() {
                 return None;
             }
-            let slot = magazine.pop();
+            let slot =
+                std::iter::from_fn(|| magazine.pop()).find(|slot| !self.retired.keeps(*slot));
             magazine.release();
             slot
         })
@@ -148,7 +206,7 @@ impl Slots {
         let stocked: usize = magazines
             .map(|m| size_of::<Magazine>() + 4 * m.slots.len())
             .sum();
-        self.shared.dram_bytes() + stocked as u64
+        self.shared.dram_bytes() + stocked as u64 + self.retired.dram_bytes()
     }
 }
 
@@ -157,9 +215,17 @@ impl SlotCache<'_> {
     #[inline(always)]
     pub(crate) fn take(&self) -> Option<u32> {
         match self.magazine.and_then(Magazine::pop) {
-            Some(slot) => Some(slot),
-            None => self.take_elsewhere(),
+            Some(slot) if !self.slots.retired.are_any() => Some(slot),
+            popped => self.take_sound(popped),
         }
+    }
+
+    #[cold]
+    fn take_sound(&self, popped: Option<u32>) -> Option<u32> {
+        let more = std::iter::from_fn(|| self.magazine.and_then(Magazine::pop));
+        let mut stocked = popped.into_iter().chain(more);
+        let sound = stocked.find(|slot| !self.slots.retired.keeps(*slot));
+        sound.or_else(|| self.take_elsewhere())
     }
 
     #[cold]
@@ -195,6 +261,9 @@ impl SlotCache<'_> {
     #[inline(always)]
     pub(crate) fn give(&self, slot: u32) {
         debug_assert!(slot < self.slots.slots);
+        if self.slots.retired.are_any() && self.slots.retired.keeps(slot) {
+            return;
+        }
         if !self.magazine.is_some_and(|magazine| magazine.push(slot)) {
             self.slots.give_word(slot / 64, 1 << (slot % 64));
         }
@@ -266,6 +335,31 @@ mod tests {
         assert!(!slots.slot_cache(0).take_many(901, &mut out));
         assert!(out.is_empty());
         assert!(slots.slot_cache(0).take_many(900, &mut out));
+    }
+
+    #[test]
+    fn a_retired_slot_is_not_handed_out_wherever_it_is() {
+        let slots = Slots::new(200, 2, |slot| slot == 199);
+        let slot_cache = slots.slot_cache(0);
+        let first = slot_cache.take().expect("a slot");
+        // One in use, one that a thread has, one in its magazine, and one in the set.
+        let retired = [199, first, first + 1, 150];
+        retired.iter().for_each(|slot| slots.retire(*slot));
+        assert_eq!(slots.retired_count(), 4);
+        assert!(retired.iter().all(|slot| !slots.is_gone(*slot)));
+        slots.drop_retired();
+        let are_gone = || retired.map(|slot| slots.is_gone(slot));
+        assert_eq!(are_gone(), [false, false, false, true]);
+        slot_cache.give(first);
+        slot_cache.give(199);
+        drop(slot_cache);
+        slots.drop_retired();
+        assert_eq!(are_gone(), [true; 4]);
+        assert_eq!(slots.free_count(), 196);
+        let slot_cache = slots.slot_cache(1);
+        let taken: Vec<u32> = std::iter::from_fn(|| slot_cache.take()).collect();
+        assert_eq!(taken.len(), 196);
+        assert!(retired.iter().all(|slot| !taken.contains(slot)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A mirror in two shadows, whose halves a test makes wrong.
+//! A mirror in shadows, mostly two, whose halves a test makes wrong.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use forebay_pmem::shadow::{Fault, Shadow, ShadowModel};
 pub const BLOCK: usize = 4096;
 pub const BLOCKS: u64 = 128;
 
-/// A mirrored pool in two shadows, with a volume over a store in memory.
+/// A mirrored pool in shadows, with a volume over a store in memory.
 pub struct Mirror {
     pub members: Vec<Arc<Shadow>>,
     pub store: Arc<MemoryStore>,
@@ -39,8 +39,11 @@ pub fn noise(seed: u64) -> Vec<u8> {
 
 impl Mirror {
     pub fn new() -> Mirror {
-        let shadow = || Arc::new(Shadow::new(2 << 20, ShadowModel::Lines));
-        let members = vec![shadow(), shadow()];
+        Mirror::of(2)
+    }
+    pub fn of(count: usize) -> Mirror {
+        let shadow = |_| Arc::new(Shadow::new(2 << 20, ShadowModel::Lines));
+        let members: Vec<Arc<Shadow>> = (0..count).map(shadow).collect();
         let on = members.iter().cloned().map(Region::on_shadow).collect();
         let pool = Pool::create_on(on, &options()).expect("create");
         let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64));
@@ -88,13 +91,17 @@ impl Mirror {
         let again = self.scrub();
         assert_eq!((again.found, again.slots), (0, report.slots), "{again:?}");
     }
-    /// Opens a copy of each member alone, as a power cut leaves it, and reads.
+    /// Opens a copy of all members but each, so of two of each alone, as a power cut leaves it, and reads.
     pub fn each_alone_reads(&self, expected: &[(u64, Vec<u8>)]) {
-        for member in &self.members {
-            self.images_read(&[member.crash_state().durable()], expected);
+        let states = self.members.iter().map(|member| member.crash_state());
+        let states: Vec<_> = states.collect();
+        for gone in 0..states.len() {
+            let left = (0..states.len()).filter(|member| *member != gone);
+            let images: Vec<&[u8]> = left.map(|member| states[member].durable()).collect();
+            self.images_read(&images, expected);
         }
     }
-    /// Opens what a power cut leaves of the members, both or one alone, and reads.
+    /// Opens what a power cut leaves of the members, all or all but one, and reads.
     pub fn images_read(&self, images: &[&[u8]], expected: &[(u64, Vec<u8>)]) {
         let on = images.iter().map(|image| Region::shadow_from(image));
         let runtime = options().runtime_options().clone().without_missing(true);

@@ -86,7 +86,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
             let service = service.upgrade()?;
             let members = members::of(&service.pool, &service.given);
             service.scrub.start_if_due(&service.pool);
-            Some(watch::Seen::new(service.pool.stats().volumes, members))
+            Some(watch::Seen::new(service.pool.stats(), members))
         }
     });
     notifier.watch({

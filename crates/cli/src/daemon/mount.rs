@@ -68,12 +68,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     end::forward_signals(sender)?;
     let _watch = watch::start({
         let buffer = std::sync::Arc::downgrade(mount.buffer());
-        move || {
-            Some(watch::Seen::new(
-                buffer.upgrade()?.stats()?.volumes,
-                Vec::new(),
-            ))
-        }
+        move || Some(watch::Seen::new(buffer.upgrade()?.stats()?, Vec::new()))
     });
     let directory = mount.directory().display();
     output::line(&format!(

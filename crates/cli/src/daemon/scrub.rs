@@ -141,6 +141,7 @@ impl Scrub {
             "repaired": progress.repaired,
             "lost": progress.lost,
             "dropped": report.map(|report| report.dropped),
+            "moved": report.map(|report| report.moved),
             "transient": report.map(|report| report.transient),
             "took_ms": took.as_millis() as u64,
             "ended_s_ago": known.ended.map(|ended| ended.elapsed().as_secs()),

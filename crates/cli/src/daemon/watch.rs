@@ -1,12 +1,12 @@
 //! Says in the log when a backing gets into trouble, or a member of the pool is out, and when that is over: a line
-//! each, now and then where it comes and goes.
+//! each, now and then where it comes and goes. And when the medium loses pages, or takes no write somewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay::{Member, MemberState, VolumeStats};
+use forebay::{Member, MemberState, Stats, VolumeStats};
 use forebay_command::plain::{plain, plain_path};
 
 use crate::members;
@@ -20,12 +20,19 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub struct Seen {
     volumes: Vec<VolumeStats>,
     members: Vec<Member>,
+    media_errors: u64,
+    retired_slots: u64,
 }
 
 impl Seen {
-    /// These; a mount, which owns its only member, looks at none.
-    pub fn new(volumes: Vec<VolumeStats>, members: Vec<Member>) -> Seen {
-        Seen { volumes, members }
+    /// What the pool says of itself, and these members; a mount, which owns its only one, looks at none.
+    pub fn new(stats: Stats, members: Vec<Member>) -> Seen {
+        Seen {
+            volumes: stats.volumes,
+            members,
+            media_errors: stats.media_errors,
+            retired_slots: stats.retired_slots,
+        }
     }
 }
 
@@ -71,11 +78,13 @@ pub fn start(mut seen: impl FnMut() -> Option<Seen> + Send + 'static) -> Watch {
     let watch = move || {
         let mut told: BTreeMap<u32, Told> = BTreeMap::new();
         let mut lacking = BTreeSet::new();
-        while let Some(Seen { volumes, members }) = seen() {
-            for member in &members {
+        let mut bad = (0, 0);
+        while let Some(seen) = seen() {
+            for member in &seen.members {
                 tell_of_member(&mut lacking, member);
             }
-            let found = volumes;
+            tell_of_bad_places(&mut bad, (seen.media_errors, seen.retired_slots));
+            let found = seen.volumes;
             told.retain(|id, _| found.iter().any(|volume| volume.id == *id));
             for volume in found {
                 let told = told.entry(volume.id).or_default();
@@ -110,6 +119,19 @@ pub fn start(mut seen: impl FnMut() -> Option<Seen> + Send + 'static) -> Watch {
     Watch {
         ending: Some(ending),
         thread,
+    }
+}
+
+/// A line when there are more pages that the medium lost, or more slots that are not used because of one or because they
+/// take no write.
+fn tell_of_bad_places(told: &mut (u64, u64), (media_errors, retired_slots): (u64, u64)) {
+    if media_errors > told.0 || retired_slots > told.1 {
+        tracing::error!(
+            media_errors,
+            retired_slots,
+            "the medium failed: look at the device, and replace it if this goes on"
+        );
+        *told = (media_errors, retired_slots);
     }
 }
 

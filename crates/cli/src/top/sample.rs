@@ -118,6 +118,10 @@ pub struct Screen {
     pub repaired: u64,
     /// Those that stayed wrong.
     pub unrepaired: u64,
+    /// Pages on which the medium failed since the start.
+    pub media_errors: u64,
+    /// Blocks' room that is not used any more.
+    pub retired_slots: u64,
     /// A fence failed.
     pub is_poisoned: bool,
     /// The disks.
@@ -189,6 +193,8 @@ impl Screen {
             corrupt: number(now, "/totals/corrupt"),
             repaired: number(now, "/totals/repaired"),
             unrepaired: number(now, "/totals/unrepaired"),
+            media_errors: number(now, "/media_errors"),
+            retired_slots: number(now, "/retired_slots"),
             is_poisoned: now["poisoned"] == true,
             disks: each(&now["volumes"], |volume| disk(volume, interval_s)),
             front_ends: each(&now["front_ends"], |front_end| {

@@ -245,6 +245,8 @@ fn errors_line(screen: &Screen) -> Line<'static> {
     for (count, what) in [
         (screen.repaired, "repaired"),
         (screen.unrepaired, "not repaired"),
+        (screen.media_errors, "pages lost"),
+        (screen.retired_slots, "slots retired"),
     ] {
         if count > 0 {
             spans.extend([comma(), number(count, what)]);

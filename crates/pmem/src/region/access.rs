@@ -482,7 +482,8 @@ impl Region {
     ///
     /// # Errors
     /// Durability cannot be promised: the file's sync failed (now or earlier), or the medium
-    /// failed under an access since the region was opened. All later fences fail too.
+    /// failed under an access since the region was opened. All later fences fail too, in the second case until
+    /// the page is acknowledged ([`Region::acknowledge_media_errors`]).
     #[inline(always)]
     pub fn fence(&self) -> Result<(), PmemError> {
         self.note_fence();
@@ -516,6 +517,24 @@ impl Region {
         // After a failed sync the kernel may have dropped what it could not write: a second sync
         // that succeeds would promise what is not there.
         self.check_failures()?;
+        self.sync_special()
+    }
+
+    /// As [`Region::fence`], by the owner of the region, who is about to acknowledge these pages: the medium's failure on
+    /// them does not fail it. What was stored to them may be nowhere.
+    ///
+    /// # Errors
+    /// As a fence's, for anything else.
+    #[cold]
+    pub fn fence_beside_media_errors(&self, pages: &[u64]) -> Result<(), PmemError> {
+        self.note_fence();
+        arch::fence();
+        self.check_failures_beside(pages)?;
+        self.sync_special()?;
+        self.check_failures_beside(pages)
+    }
+
+    fn sync_special(&self) -> Result<(), PmemError> {
         match &self.backing {
             Backing::Shadow(shadow) => shadow.fence().map_err(|()| {
                 self.poison();

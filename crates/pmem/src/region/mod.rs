@@ -375,23 +375,48 @@ impl Region {
         !errors.is_empty() && errors.overlap(offset, len)
     }
 
-    /// What fences fail with because the medium failed under an access; `None` if it did not.
+    /// Offsets, ascending, of the pages on which the medium failed and that were not acknowledged; `None` if it failed on more than
+    /// can be named.
+    pub fn unacknowledged_media_errors(&self) -> Option<Vec<u64>> {
+        self.media_errors.errors().unacknowledged()
+    }
+
+    /// Says that the owner of the region knows of these pages, and rests nothing on them: they fail no fence from now
+    /// on. What is stored to them goes nowhere, and [`Region::has_media_error`] goes on saying so.
+    pub fn acknowledge_media_errors(&self, pages: &[u64]) {
+        self.media_errors.errors().acknowledge(pages);
+    }
+
+    /// That the medium failed under an access, which fails fences until the page is acknowledged; `None` if it did not.
     pub fn media_failure(&self) -> Option<PmemError> {
-        (!self.media_errors.errors().is_empty()).then(|| self.failure())
+        let known = self.media_errors.errors();
+        (!known.is_empty()).then(|| self.failure(known.pages().first().copied()))
     }
 
     #[inline]
     fn check_failures(&self) -> Result<(), PmemError> {
         if self.is_poisoned() || !self.media_errors.errors().is_empty() {
-            return Err(self.failure());
+            return self.check_failures_beside(&[]);
         }
         Ok(())
     }
 
+    /// The same, but for the medium's failure on pages that were acknowledged, or are these.
     #[cold]
-    fn failure(&self) -> PmemError {
-        let kind = match self.media_errors().first() {
-            Some(&offset) => PmemErrorKind::Media { offset },
+    fn check_failures_beside(&self, pages: &[u64]) -> Result<(), PmemError> {
+        let Some(new) = self.unacknowledged_media_errors() else {
+            return Err(self.failure(self.media_errors().first().copied()));
+        };
+        match new.into_iter().find(|page| !pages.contains(page)) {
+            None if !self.is_poisoned() => Ok(()),
+            page => Err(self.failure(page)),
+        }
+    }
+
+    #[cold]
+    fn failure(&self, offset: Option<u64>) -> PmemError {
+        let kind = match offset {
+            Some(offset) => PmemErrorKind::Media { offset },
             None => PmemErrorKind::Poisoned,
         };
         PmemError::new(kind, &self.path)

@@ -177,6 +177,7 @@ impl Pool {
         }
         let media = Media::new(regions, mirror, geometry, checksums);
         media.read_head_ahead();
+        media.find_listed_places();
         let volumes: Vec<u32> = volumes::read_attached(&media)
             .iter()
             .map(|v| v.id)

@@ -32,6 +32,7 @@ impl Engine {
     /// Makes everything published so far durable in place, then frees its log space.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.repair_suspects();
+        self.leave_bad_places()?;
         self.checkpoint_locked(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
     }
 
