@@ -14,8 +14,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Numbers of the incarnations in which an image is looked at; no incarnation before it has them.
+/// Numbers of the incarnations in which images are looked at; no process of a trial has them.
 const LOOKING: u64 = 1 << 35;
+const TURNS: u64 = 2;
 
 /// What came of a look.
 #[derive(Debug, Default)]
@@ -42,13 +43,20 @@ pub struct Right<'a> {
 }
 
 /// Opens an image and reads it; evicts what can be, reads it, closes it, and does it once more. The error says what
-/// read wrong.
-pub fn look_at(shape: &Shape, image: &Image, right: Right<'_>) -> Result<Look, String> {
+/// read wrong. What a look leaves may be in the image that a later one of the trial looks at: each has its own `number`,
+/// or an old commit word would have the salt of the pool's last process.
+pub fn look_at(
+    shape: &Shape,
+    image: &Image,
+    right: Right<'_>,
+    number: u64,
+) -> Result<Look, String> {
     caught(|| {
         let mut look = Look::default();
         let mut image = image.clone();
-        for turn in 0..2 {
-            let Some(after) = turn_of(shape, &image, right, &mut look, turn)? else {
+        for turn in 0..TURNS {
+            let incarnation = LOOKING + number * TURNS + turn;
+            let Some(after) = turn_of(shape, &image, right, &mut look, (turn, incarnation))? else {
                 break;
             };
             image = after;
@@ -64,13 +72,13 @@ fn turn_of(
     image: &Image,
     right: Right<'_>,
     look: &mut Look,
-    turn: u64,
+    (turn, incarnation): (u64, u64),
 ) -> Result<Option<Image>, String> {
     let mut shadows = image.shadows(shape);
     let stores = image.crash_stores(shape, 0);
     let backing = |volume: usize| Backing::from_store(stores[volume].clone());
     let on = regions(&shadows);
-    let opened = match pool::open(shape, Begins::Opened, LOOKING + turn, on, backing) {
+    let opened = match pool::open(shape, Begins::Opened, incarnation, on, backing) {
         Ok(opened) => opened,
         Err(refusal) => {
             look.refusal = Some(refusal.text);
