@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Enough for ten thousand of each kind, though not every one strikes.
-const TRIALS: u64 = 210_000;
+const TRIALS: u64 = 230_000;
 const QUICK_TRIALS: u64 = 1_500;
 /// What went wrong is told so often.
 const TOLD_MAX: usize = 200;
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Pools of two members, or of one copy that is checked
     #[arg(long, value_enum, default_value_t = Pools::Mirror)]
     pools: Pools,
-    /// Trials; each has at most one fault [default: 210000, quick: 1500]
+    /// Trials; each has at most one fault [default: 230000, quick: 1500]
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
     /// Threads; one for each processor if not given
