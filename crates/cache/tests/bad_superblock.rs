@@ -1,10 +1,10 @@
-//! A member of a mirror that does not start as one any more.
+//! A member that does not start as one any more.
 
 mod halves;
 
 use std::sync::Arc;
 
-use forebay::{Backing, ErrorKind, Pool, Region};
+use forebay::{Backing, ErrorKind, Pool, Redundancy, Region};
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 
 use halves::{BLOCK, Mirror, noise, options};
@@ -12,9 +12,17 @@ use halves::{BLOCK, Mirror, noise, options};
 const SUPERBLOCK_BYTES: usize = 256;
 
 /// What a power cut leaves of a mirror with some blocks.
-fn images(mirror: &Mirror) -> [Vec<u8>; 2] {
+fn images(mirror: &Mirror) -> Vec<Vec<u8>> {
     (0..6).for_each(|block| mirror.put(block, block));
-    [0, 1].map(|which| mirror.members[which].crash_state().durable().to_vec())
+    let image = |member: &Arc<Shadow>| member.crash_state().durable().to_vec();
+    mirror.members.iter().map(image).collect()
+}
+
+/// Whether a superblock on the medium matches its check.
+fn is_right(shadow: &Arc<Shadow>) -> bool {
+    let state = shadow.crash_state();
+    let superblock = &state.durable()[..SUPERBLOCK_BYTES];
+    superblock[252..] == forebay_pmem::crc32c(&superblock[..252]).to_le_bytes()
 }
 
 fn shadows(images: &[Vec<u8>]) -> Vec<Arc<Shadow>> {
@@ -48,11 +56,6 @@ fn a_flipped_bit_anywhere_in_a_superblock_is_put_right() {
             images[member][byte] ^= 1 << (byte % 8);
             let shadows = shadows(&images);
             drop(open(&shadows, false).unwrap_or_else(|error| panic!("byte {byte}: {error}")));
-            let is_right = |shadow: &Arc<Shadow>| {
-                let state = shadow.crash_state();
-                let superblock = &state.durable()[..SUPERBLOCK_BYTES];
-                superblock[252..] == forebay_pmem::crc32c(&superblock[..252]).to_le_bytes()
-            };
             assert!(shadows.iter().all(is_right), "byte {byte}");
             if byte % 16 == 0 {
                 reads(&mirror, &open(&shadows, false).expect("open"));
@@ -134,5 +137,49 @@ fn the_only_member_with_everything_is_not_left_out() {
             assert!(found.contains("was served without"), "{found}");
             assert!(!todo.contains("--without-missing"), "{todo}");
         }
+    }
+}
+
+/// A pool without copies has nothing but the superblock's own check, and neither has one member of a mirror alone.
+#[test]
+fn a_flipped_bit_in_the_only_superblock_is_put_right() {
+    for (redundancy, members) in [
+        (Redundancy::None, 1),
+        (Redundancy::None, 2),
+        (Redundancy::Checksum, 1),
+        (Redundancy::Mirror, 2),
+    ] {
+        let mirror = Mirror::with(&options().redundancy(redundancy), members);
+        let images = images(&mirror);
+        for byte in (0..SUPERBLOCK_BYTES).step_by(5) {
+            let mut images = images.clone();
+            // Of two members both: neither helps the other.
+            images
+                .iter_mut()
+                .for_each(|image| image[byte] ^= 1 << (byte % 8));
+            let shadows = shadows(&images);
+            drop(open(&shadows, false).unwrap_or_else(|error| panic!("byte {byte}: {error}")));
+            for shadow in &shadows {
+                assert!(is_right(shadow), "{redundancy:?}, byte {byte}");
+            }
+            if byte % 16 == 0 {
+                reads(&mirror, &open(&shadows, false).expect("open"));
+            }
+        }
+    }
+}
+
+/// Two flipped bits are not guessed at, and what begins like a superblock is no pool.
+#[test]
+fn what_is_further_from_a_superblock_is_refused_as_it_is() {
+    let mirror = Mirror::with(&options().redundancy(Redundancy::None), 1);
+    let image = images(&mirror).remove(0);
+    for bytes in [[0, 40], [40, 90], [100, 255]] {
+        let mut image = image.clone();
+        bytes.iter().for_each(|byte| image[*byte] ^= 1);
+        let shadows = shadows(&[image.clone()]);
+        let error = open(&shadows, false).expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{error}");
+        assert!(shadows[0].crash_state().durable() == image);
     }
 }

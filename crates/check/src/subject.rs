@@ -196,6 +196,9 @@ pub fn open(
     Ok(Box::new(opened))
 }
 
+/// So many are kept: shapes that are drawn at random seldom come again, and a long campaign draws too many for memory.
+const TEMPLATES_MAX: usize = 256;
+
 /// Freshly made caches by shape: making one takes longer than recovering one.
 #[derive(Default)]
 pub struct Templates {
@@ -214,6 +217,9 @@ impl Templates {
                 Some(engine) => engine::template(shape, engine, stores)?,
                 None => pool::template(shape, stores)?,
             };
+            if self.images.len() == TEMPLATES_MAX {
+                self.images.clear();
+            }
             self.images.insert(shape.clone(), image);
         }
         Ok(&self.images[shape])

@@ -1,5 +1,5 @@
-//! Superblocks of a mirror that the medium has changed. All of one but the member's number and name is in the others',
-//! too; the number is one of those that are left, and of the name the roster has what counts.
+//! Superblocks that the medium has changed. One flipped bit its check tells. All of one of a mirror but the member's number
+//! and name is in the others', too; the number is one of those that are left, and of the name the roster has what counts.
 
 use std::mem::offset_of;
 
@@ -38,6 +38,25 @@ pub(crate) fn like(
         ..other
     };
     Some(superblock.encode())
+}
+
+/// The bytes of a superblock of which one bit is flipped here.
+#[cold]
+pub(super) fn without_flipped_bit(region: &Region) -> Option<[u8; SUPERBLOCK_BYTES]> {
+    let mut found = [0; SUPERBLOCK_BYTES];
+    if region.len() < found.len() as u64 || region.has_media_error(0, found.len()) {
+        return None;
+    }
+    region.read(0, &mut found);
+    if Superblock::decode(&found).is_some() {
+        // As it was written: by another release, which may know why it differs.
+        return None;
+    }
+    (0..8 * SUPERBLOCK_BYTES).find_map(|bit| {
+        let mut right = found;
+        right[bit / 8] ^= 1 << (bit % 8);
+        is_valid(&right).then_some(right)
+    })
 }
 
 /// What a superblock that is not valid must be, if it is that but for a few bits: the one of a member that the pool has

@@ -271,6 +271,9 @@ pub(crate) fn assemble(regions: Vec<Region>, absences: Absences<'_>) -> Result<A
     let geometry = incarnation::check_all(&regions, &geometry, &pool_uuid)
         .and_then(|()| current_sizes(&regions, &geometry, &pool_uuid))
         .map_err(|error| lost_rather(&regions, error))?;
+    for superblock in &mended {
+        write_again(&regions[superblock.member as usize], superblock)?;
+    }
     Ok(Assembly {
         regions,
         mirror: None,
@@ -281,9 +284,10 @@ pub(crate) fn assemble(regions: Vec<Region>, absences: Absences<'_>) -> Result<A
     })
 }
 
-/// Takes what does not start as a member does. Beside a member of a mirror one that was about to join has nothing, one
-/// whose superblock differs in a few bits from what it must be is taken for it, and any other is left out where the
-/// caller says that what is missing is gone for good. Returns superblocks that are to be written again.
+/// Takes what does not start as a member does: one with a flipped bit in its superblock. Beside a member of a mirror one
+/// that was about to join has nothing, one whose superblock differs in a few bits from what it must be is taken for it,
+/// and any other is left out where the caller says that what is missing is gone for good. Returns superblocks that are
+/// to be written again.
 fn take_unread(
     members: &mut Vec<Member>,
     unread: Vec<(Error, Region)>,
@@ -294,7 +298,12 @@ fn take_unread(
     let mut mended = Vec::new();
     for (error, region) in unread {
         let Some(other) = mirrored.map(|at| &members[at]) else {
-            return Err(error);
+            let Some(superblock) = without_flipped_bit(&region) else {
+                return Err(error);
+            };
+            mended.push(superblock);
+            members.push(Member { region, superblock });
+            continue;
         };
         if is_unmade(&region) {
             continue;
@@ -371,10 +380,7 @@ fn assemble_mirror(
     for superblock in &mended {
         let is_it = |member: &&Candidate| member.number == superblock.member;
         if let Some(member) = members.iter().find(is_it) {
-            member.region.store(0, &superblock.encode());
-            member.region.flush(0, SUPERBLOCK_BYTES);
-            // Nothing rests on it: if a crash tears it, it is known again.
-            member.region.fence()?;
+            write_again(&member.region, superblock)?;
         }
     }
     let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
@@ -390,6 +396,21 @@ fn assemble_mirror(
     })
 }
 
+/// Writes a superblock that was damaged. Nothing rests on it: if a crash tears it, it is as damaged as it was, and known
+/// again; a superblock lies in four lines, of which those that were right do not change.
+fn write_again(region: &Region, superblock: &Superblock) -> Result<()> {
+    region.store(0, &superblock.encode());
+    region.flush(0, SUPERBLOCK_BYTES);
+    // Orders it before what this opening stores: it is not damaged twice.
+    Ok(region.fence()?)
+}
+
+/// The superblock of a member in which one bit is flipped.
+fn without_flipped_bit(region: &Region) -> Option<Superblock> {
+    let right = mend::without_flipped_bit(region)?;
+    check_superblock(region, &right).ok()
+}
+
 fn read_superblock(region: &Region) -> Result<Superblock> {
     let path = region.path().to_path_buf();
     if region.len() < SUPERBLOCK_BYTES as u64 {
@@ -401,6 +422,12 @@ fn read_superblock(region: &Region) -> Result<Superblock> {
     }
     let mut raw = [0; SUPERBLOCK_BYTES];
     region.read(0, &mut raw);
+    check_superblock(region, &raw)
+}
+
+/// What these bytes say, read as the superblock of a region.
+fn check_superblock(region: &Region, raw: &[u8; SUPERBLOCK_BYTES]) -> Result<Superblock> {
+    let path = region.path().to_path_buf();
     if raw[..8] != MAGIC {
         return Err(refused(
             &path,
@@ -416,7 +443,7 @@ fn read_superblock(region: &Region) -> Result<Superblock> {
             "open it with the release that wrote it",
         ));
     }
-    let Some(superblock) = Superblock::decode(&raw) else {
+    let Some(superblock) = Superblock::decode(raw) else {
         return Err(refused(
             &path,
             "the superblock's checksum does not match",

@@ -42,10 +42,14 @@ impl Mirror {
         Mirror::of(2)
     }
     pub fn of(count: usize) -> Mirror {
+        Mirror::with(&options(), count)
+    }
+    /// The same of other options, also without copies.
+    pub fn with(options: &PoolOptions, count: usize) -> Mirror {
         let shadow = |_| Arc::new(Shadow::new(2 << 20, ShadowModel::Lines));
         let members: Vec<Arc<Shadow>> = (0..count).map(shadow).collect();
         let on = members.iter().cloned().map(Region::on_shadow).collect();
-        let pool = Pool::create_on(on, &options()).expect("create");
+        let pool = Pool::create_on(on, options).expect("create");
         let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64));
         let volume = pool
             .attach(Backing::from_store(store.clone()))
