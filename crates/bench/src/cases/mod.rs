@@ -9,6 +9,7 @@ mod ladder;
 mod lines;
 mod mirror;
 mod mirror_clients;
+mod mirror_raw;
 mod mirror_reads;
 mod mirror_times;
 mod nbd;
@@ -188,6 +189,10 @@ pub const CASES: &[Case] = &[
             ("mirror_append_256b_vs_none", AtLeast(0.60)),
         ],
         run: mirror_times::commits,
+    },
+    Case {
+        rows: &[("raw_pair_16x4k_vs_raw", Reported)],
+        run: mirror_raw::sixteens,
     },
     Case {
         rows: &[
