@@ -155,6 +155,8 @@ impl Engine {
         } else {
             self.differing_pieces(slot_ref.slot(), block, 0).is_some()
         };
+        // Of another check it has other bytes, whatever was read.
+        let is_equal = is_equal && entry.crc() == crc;
         let is_equal = is_equal || mutated(Mutant::DuplicateTrustedByCrc);
         // A page that the medium lost reads as zeroes.
         if is_equal && !self.media().slot_lost(slot_ref.slot()) {
@@ -197,7 +199,9 @@ impl Engine {
         };
         let pieces_max = packed_pieces_max(block.len());
         match self.differing_pieces(base, block, pieces_max) {
-            Some(pieces) if !self.media().slot_lost(base) => {
+            Some(pieces)
+                if !self.media().slot_lost(base) && self.is_base(base, block, pieces) =>
+            {
                 let base = Some(base);
                 Some(Finding::Packed(Packing { pieces, base }))
             }
@@ -274,7 +278,39 @@ impl Engine {
         };
         let patches = self.patches(slot, block, pieces);
         crate::sync::look_hint();
+        if !self.makes(slot, &patches, block) {
+            return None;
+        }
         Some(Finding::Patches(patches, version))
+    }
+
+    /// Whether the other half of a slot, too, differs from the block in these pieces alone, where there is one.
+    fn is_base(&self, slot: u32, block: &[u8], pieces: u64) -> bool {
+        self.other_half_agrees(slot, |other| {
+            let bytes = piece_bytes(block.len());
+            let mut pairs = (0..).zip(block.chunks_exact(bytes).zip(other.chunks_exact(bytes)));
+            pairs.all(|(number, (new, old))| pieces >> number & 1 != 0 || new == old)
+        })
+    }
+
+    /// Whether these patches make the block of the other half of a slot, too, where there is one.
+    fn makes(&self, slot: u32, patches: &[Patch], block: &[u8]) -> bool {
+        self.other_half_agrees(slot, |other| {
+            for Patch { offset, bytes } in patches {
+                other[*offset..offset + bytes.len()].copy_from_slice(bytes);
+            }
+            other == block
+        })
+    }
+
+    /// Whether what was found of one half of a slot holds of the other one, too. What one member returns may be from
+    /// elsewhere, and both halves of what is committed would rest on it.
+    fn other_half_agrees(&self, slot: u32, agrees: impl FnOnce(&mut [u8]) -> bool) -> bool {
+        if !self.media().is_mirrored() {
+            return true;
+        }
+        let mut other = vec![0; self.block_bytes()];
+        self.media().read_other_half(slot, &mut other) && agrees(&mut other)
     }
 
     /// Remembers whether the key's block differed, if that takes no wait.
