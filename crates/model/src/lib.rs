@@ -9,6 +9,7 @@ pub mod background;
 pub mod commit;
 pub mod config;
 pub mod explore;
+pub mod extent;
 pub mod invariants;
 pub mod media;
 pub mod memory;
