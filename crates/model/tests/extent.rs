@@ -10,8 +10,8 @@ use forebay_model::extent::worlds;
 use hunt::{every_mutant_is_caught, hunt};
 
 /// Walks before the small worlds are searched through, and after.
-const FIRST_SEEDS: u64 = 3_000;
-const SEEDS_MAX: u64 = 60_000;
+const FIRST_SEEDS: u64 = 500;
+const SEEDS_MAX: u64 = 20_000;
 
 fn extent(config: &Config, rules: Rules) -> Extent<'_> {
     Extent { config, rules }
@@ -56,7 +56,7 @@ fn holds(rules: Rules, states_max: u64, seeds: u64) {
 
 #[test]
 fn mapped_regions_hold() {
-    holds(Rules::default(), 400_000, 10_000);
+    holds(Rules::default(), 300_000, 5_000);
 }
 
 /// No promise rests on the fence between parity and sums: a row is unprotected until its pass has ended, and a resync
@@ -67,5 +67,5 @@ fn one_fence_of_a_pass_is_enough() {
         is_first_fence_left_out: true,
         ..Rules::default()
     };
-    holds(rules, 100_000, 5_000);
+    holds(rules, 50_000, 2_000);
 }

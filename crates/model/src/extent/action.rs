@@ -55,11 +55,16 @@ pub enum Action {
     Pass(Kind),
     /// A verify of a row begins.
     Verify(usize),
+    /// The kernel lets a waiting program in, whatever the keeper does.
+    BreakLease,
     /// The keeper lets a waiting program in.
     LetGo,
+    /// The keeper ends in order.
+    Stop,
     /// Our process takes its next step.
     Step,
-    /// Power is lost: how many pending stores each unit keeps, extent by extent; the last count is the file's times.
+    /// Power is lost: how many pending stores each unit keeps, extent by extent; the last counts are the file's times and whether it
+    /// is closed to programs.
     PowerCut(Vec<u8>),
 }
 
@@ -97,6 +102,7 @@ impl Model for Extent<'_> {
             let each = world.devices.iter();
             let mut counts: Vec<u8> = each.flat_map(|memory| memory.pending_counts()).collect();
             counts.push(u8::from(world.has_moved.0 != world.has_moved.1));
+            counts.push(u8::from(world.is_closed.0 != world.is_closed.1));
             counts
         })
     }
@@ -113,7 +119,7 @@ impl Model for Extent<'_> {
                 Job::Idle => true,
                 Job::Pass(pass) => matches!(pass.step, PassStep::Fence | PassStep::LastFence),
                 Job::Verify { step, .. } => step == 3,
-                Job::Seal(at) => at == 2,
+                Job::Seal(at) | Job::Stop(at) => at == 2,
                 Job::LetGo(at) => at == 1,
             },
         }
@@ -163,7 +169,12 @@ impl Model for Extent<'_> {
                     fix: None,
                 };
             }
+            Action::BreakLease => foreign::break_lease(world, config),
             Action::LetGo => world.job = Job::LetGo(0),
+            Action::Stop => {
+                world.left.stops -= 1;
+                world.job = Job::Stop(0);
+            }
             Action::Step => return self.step(world),
             Action::PowerCut(ref kept) => return self.cut(world, kept),
         }
@@ -201,7 +212,9 @@ impl Model for Extent<'_> {
                 pass::found(world, self.config)
             ),
             Action::Verify(row) => format!("verify of row {row} begins"),
+            Action::BreakLease => "the kernel breaks the lease".to_string(),
             Action::LetGo => "the keeper hears of the program that waits".to_string(),
+            Action::Stop => "the keeper begins to end in order".to_string(),
             Action::Step => match (world.phase, world.job) {
                 (Phase::Opening(at), _) => format!("open: {at:?}"),
                 (_, Job::Pass(pass)) => format!("pass: {:?}", pass.step),
@@ -304,11 +317,17 @@ impl Extent<'_> {
         }
         if self.config.is_foreign {
             let is_out = !world.is_mapped && !world.is_waiting && world.is_whole();
-            if is_out && world.left.program_opens > 0 {
+            if is_out && !world.is_closed.0 && world.left.program_opens > 0 {
                 actions.push(Action::ProgramOpen);
             }
             if world.is_mapped {
                 actions.push(Action::ProgramExit);
+            }
+            // A repair looks at the lease right before it stores, which the kernel could break no later than that.
+            let is_repairing = matches!(world.job, Job::Verify { .. });
+            let may_break = world.is_waiting && world.phase == Phase::Running && !is_repairing;
+            if may_break && world.left.breaks > 0 {
+                actions.push(Action::BreakLease);
             }
         }
     }
@@ -318,7 +337,7 @@ impl Extent<'_> {
         let config = self.config;
         let has_found = pass::found(world, config) & !world.damaged != 0;
         if config.is_foreign {
-            if world.is_waiting {
+            if world.is_waiting || (!world.has_lease && !world.is_open) {
                 actions.push(Action::LetGo);
             }
             if world.is_open && has_found && world.left.passes > 0 {
@@ -330,6 +349,9 @@ impl Extent<'_> {
             }
             if world.is_open || !world.has_lease {
                 return;
+            }
+            if world.left.stops > 0 && !world.is_waiting {
+                actions.push(Action::Stop);
             }
         } else {
             if has_found && world.left.passes > 0 {
@@ -372,9 +394,13 @@ impl Extent<'_> {
             Job::Idle => panic!("nothing is under way"),
             Job::Pass(pass) => pass::step(world, config, rules, pass),
             Job::Verify { row, step, fix } => verify::step(world, config, rules, (row, step, fix)),
-            Job::Seal(at) => verify::seal_step(world, config, at),
+            Job::Seal(at) => verify::seal_step(world, config, rules, at),
+            Job::Stop(at) => {
+                foreign::stop(world, config, rules, at);
+                Ok(())
+            }
             Job::LetGo(at) => {
-                foreign::let_go(world, config, rules, at);
+                foreign::let_go(world, config, at);
                 Ok(())
             }
         }
@@ -456,10 +482,10 @@ impl Extent<'_> {
             memory.power_cut(&kept[from..until]);
             from = until;
         }
-        if kept[from] == 0 {
-            world.has_moved.0 = world.has_moved.1;
-        } else {
-            world.has_moved.1 = world.has_moved.0;
+        let attributes = [&mut world.has_moved, &mut world.is_closed];
+        for (attribute, kept) in attributes.into_iter().zip(&kept[from..]) {
+            let left = if *kept == 0 { attribute.1 } else { attribute.0 };
+            *attribute = (left, left);
         }
         world.left.power_cuts -= 1;
         world.boot += 1;

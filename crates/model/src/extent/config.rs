@@ -40,6 +40,10 @@ pub struct Config {
     pub deaths: u8,
     /// How often a dead one comes back as it was.
     pub returns: u8,
+    /// Orderly ends of the keeper, which closes the extent to programs until it starts again.
+    pub stops: u8,
+    /// Leases that the kernel breaks, because the keeper took too long.
+    pub breaks: u8,
     /// How often a program of its own opens the extent.
     pub program_opens: u8,
     /// Flipped pages and lost writes, together.
@@ -68,6 +72,8 @@ impl Config {
             kills: 1,
             deaths: 0,
             returns: 0,
+            stops: 0,
+            breaks: 0,
             program_opens: 0,
             damages: 0,
             is_foreign: false,

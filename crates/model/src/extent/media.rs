@@ -48,13 +48,24 @@ impl Sum {
     }
 }
 
+/// What a region line says of the region.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// Somebody may store.
+    Open,
+    /// All sums and parity are right, and nobody has it mapped.
+    Sealed,
+    /// Sealed, and no program can open it: the keeper has ended in order.
+    Closed,
+}
+
 /// A region line; both of a sidecar are one unit here, since a torn one leaves the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Line {
     /// Rises with every change: by one, or to the next epoch where an extent is left out.
     pub generation: u8,
-    /// All sums and parity are right, and nobody has it mapped.
-    pub is_sealed: bool,
+    /// What it says of the region.
+    pub state: State,
     /// For each extent, the generation that last began without it: of what it held before nothing counts.
     pub since: [u8; DEVICES_MAX],
     /// The boot in which it was written.
@@ -71,10 +82,14 @@ impl Line {
     /// What stands in a sidecar.
     pub fn word(self) -> Word {
         let [first, second, third] = self.since;
-        let is_sealed = u8::from(self.is_sealed);
+        let state = match self.state {
+            State::Open => 0,
+            State::Sealed => 1,
+            State::Closed => 2,
+        };
         let fields = [
             self.generation,
-            is_sealed,
+            state,
             self.boot,
             first,
             second,
@@ -87,10 +102,14 @@ impl Line {
 
     /// The line that a word stands for, if it was ever written.
     pub fn read(word: Word) -> Option<Line> {
-        let [generation, is_sealed, boot, first, second, third, ..] = word.to_le_bytes();
+        let [generation, state, boot, first, second, third, ..] = word.to_le_bytes();
         (word & WRITTEN != 0).then_some(Line {
             generation,
-            is_sealed: is_sealed != 0,
+            state: match state {
+                0 => State::Open,
+                1 => State::Sealed,
+                _ => State::Closed,
+            },
             since: [first, second, third],
             boot,
         })

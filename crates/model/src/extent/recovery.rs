@@ -2,7 +2,7 @@
 
 use super::config::{ALL_MAX, Config};
 use super::foreign;
-use super::media::{Layout, Line, Sum};
+use super::media::{Layout, Line, State, Sum};
 use super::rules::{Mutant, Rules};
 use super::truth;
 use super::world::{Job, KEEPER, Opening, Phase, Plan, World};
@@ -47,8 +47,15 @@ pub fn step(
         Opening::MarkFence => {
             // Orders the mark before the first store, and before anything that a resync writes.
             world.fence();
+            world.is_closed.0 = false;
             let plan = world.plan.clone().expect("decided at the look");
             return marked(world, config, rules, &plan);
+        }
+        Opening::Reopen => {
+            // Orders the line before programs can open the extent, should the lease go with us.
+            world.fence();
+            world.is_closed.0 = false;
+            return serve(world, config, rules);
         }
         Opening::Write => return write(world, config, rules),
         Opening::WriteFence => {
@@ -74,14 +81,14 @@ pub fn step(
         }
         Opening::Lines => {
             world.generation += 1;
-            world.stream_line(config, world.alive, false);
+            world.stream_line(config, world.alive, State::Open);
             Opening::LinesFence
         }
         Opening::LinesFence => {
             // Orders the lines before the first store that the new extents take.
             world.fence();
             world.is_open = true;
-            return serve(world, config);
+            return serve(world, config, rules);
         }
     };
     world.phase = Phase::Opening(next);
@@ -121,7 +128,7 @@ fn look(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violatio
     world.trusted = world.alive & !behind;
     world.generation = newest.generation;
     world.since = newest.since;
-    let mut is_orderly = newest.is_sealed
+    let mut is_orderly = newest.state != State::Open
         && (!config.is_foreign || foreign::is_seal_believed(world, config, rules, newest));
     if rules.breaks(Mutant::SealBelievedAfterUnorderlyEnd) {
         is_orderly = true;
@@ -142,7 +149,12 @@ fn look(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violatio
     if config.is_foreign && is_orderly && behind == 0 {
         // It stays sealed, under the lease.
         truth::sealed(world, config, true)?;
-        return serve(world, config);
+        if newest.state == State::Closed || world.is_closed.0 {
+            foreign::reopen(world, config, rules);
+            world.phase = Phase::Opening(Opening::Reopen);
+            return Ok(());
+        }
+        return serve(world, config, rules);
     }
     world.generation = if behind == 0 || rules.breaks(Mutant::GenerationDrawnTwice) {
         newest.generation + 1
@@ -160,9 +172,14 @@ fn look(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violatio
         marked |= behind;
     }
     // Nobody has it mapped while a sealed region is rebuilt: a crash then leaves it sealed.
-    world.stream_line(config, marked, is_orderly && behind != 0);
+    let state = if is_orderly && behind != 0 {
+        State::Sealed
+    } else {
+        State::Open
+    };
+    world.stream_line(config, marked, state);
     if rules.breaks(Mutant::OpenMarkAfterFirstStore) && is_orderly && behind == 0 {
-        return serve(world, config);
+        return serve(world, config, rules);
     }
     world.phase = Phase::Opening(Opening::MarkFence);
     Ok(())
@@ -175,12 +192,12 @@ fn marked(world: &mut World, config: &Config, rules: Rules, plan: &Plan) -> Resu
         if !rules.breaks(Mutant::StaleSidecarBelieved) {
             truth::sealed(world, config, true)?;
         }
-        return serve(world, config);
+        return serve(world, config, rules);
     }
     if may_compare {
         // A program has it mapped: nothing tells its stores from damage, and the next pass compares.
         foreign::excuse_flips(world, config);
-        serve_compared(world, config);
+        serve_compared(world, config, rules);
         truth::told(world, config);
         if !rules.breaks(Mutant::FirstPassTakesDifferingOnly) {
             // A killed process may have left sums and parity that are visible and not durable.
@@ -193,11 +210,19 @@ fn marked(world: &mut World, config: &Config, rules: Rules, plan: &Plan) -> Resu
 }
 
 /// The passes that follow compare all; the tracker has nothing to say.
-fn serve_compared(world: &mut World, config: &Config) {
-    world.pass = highest_pass(world, config);
+fn serve_compared(world: &mut World, config: &Config, rules: Rules) {
+    world.pass = first_pass(world, config, rules);
     world.trusted = 0;
     world.plan = None;
     world.phase = Phase::Running;
+}
+
+/// The number before that of the first pass: none that any sum has may come again.
+fn first_pass(world: &World, config: &Config, rules: Rules) -> u8 {
+    if rules.breaks(Mutant::PassNumberRepeated) {
+        return 0;
+    }
+    highest_pass(world, config)
 }
 
 fn highest_pass(world: &World, config: &Config) -> u8 {
@@ -334,7 +359,7 @@ fn decide(
     })
 }
 
-fn serve(world: &mut World, config: &Config) -> Result<(), Violation> {
+fn serve(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violation> {
     let plan = world.plan.take().expect("decided at the look");
     let mut told = 0;
     for page in 0..config.all() {
@@ -344,7 +369,7 @@ fn serve(world: &mut World, config: &Config) -> Result<(), Violation> {
         }
     }
     world.trusted = 0;
-    world.pass = highest_pass(world, config);
+    world.pass = first_pass(world, config, rules);
     world.phase = Phase::Running;
     world.job = Job::Idle;
     world.is_loss_told = false;

@@ -22,7 +22,7 @@ mutants! {
     ResyncTrustsMatchingRows "resync_trusts_matching_rows" "A resync leaves the parity of rows alone whose pages all match their sums.",
     ResyncDoesNotFlush "resync_does_not_flush" "A resync sums what it sees without making it durable.",
     UnverifiedNotRemembered "unverified_not_remembered" "A page that is taken as written gets a good sum, and only the open that did it tells.",
-    PassNumberRepeated "pass_number_repeated" "The first pass of an open is numbered by the region line, not by the sums that were found.",
+    PassNumberRepeated "pass_number_repeated" "The first pass of an open has a number that an earlier one had.",
     StaleSidecarBelieved "stale_sidecar_believed" "A sidecar of an older generation, and its extent, count like any other.",
     PartialMarkIsStale "partial_mark_is_stale" "A sidecar that a crash left a generation behind is taken for one that was away.",
     GenerationDrawnTwice "generation_drawn_twice" "An open without an extent draws the next generation, which an open that died may have stored on that extent.",
@@ -32,8 +32,11 @@ mutants! {
     LostZeroedUntold "lost_zeroed_untold" "Pages that cannot be rebuilt become zeroes without a word.",
     EvidenceBeforeLease "evidence_before_lease" "The keeper looks at the file's times before it has the lease.",
     EvidenceAcrossBoots "evidence_across_boots" "A seal of an earlier boot is believed because the file's times have not moved.",
-    LeaseLetGoBeforeMark "lease_let_go_before_mark" "The keeper lets the lease go before the mark `open` is fenced.",
+    EvidenceAfterSeal "evidence_after_seal" "The file's times that a seal keeps are read after it, and not before its pages are read back.",
+    SealedOnBrokenLease "sealed_on_broken_lease" "A keeper stores the seal without a look whether it still has the lease.",
     FirstPassTakesDifferingOnly "first_pass_takes_differing_only" "The first pass of a keeper takes only the pages that do not match their sums, though a killed one may have left sums that are not durable.",
+    ClosedUnderWaiter "closed_under_waiter" "A keeper that ends does not look whether a program waits for the lease already, or has it.",
+    ReopenedBeforeLine "reopened_before_line" "A keeper that starts opens the extent to programs before the line is fenced that says it is closed no more.",
     SealedWithoutLease "sealed_without_lease" "The keeper seals what a program has open.",
 }
 

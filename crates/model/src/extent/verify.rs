@@ -1,10 +1,10 @@
 //! Verify of a row, repair with the writers held, and the seal, which reads everything back.
 
 use super::config::Config;
-use super::media::Layout;
+use super::media::{Layout, State};
 use super::rules::{Mutant, Rules};
 use super::truth;
-use super::world::{Fix, Job, KEEPER, Phase, World};
+use super::world::{Fix, Job, KEEPER, World};
 use crate::memory::Word;
 use crate::world::Violation;
 
@@ -122,38 +122,60 @@ fn store(world: &mut World, config: &Config, fix: Fix) -> Result<(), Violation> 
 ///
 /// # Errors
 /// What is wrong then.
-pub fn seal_step(world: &mut World, config: &Config, at: u8) -> Result<(), Violation> {
+pub fn seal_step(
+    world: &mut World,
+    config: &Config,
+    rules: Rules,
+    at: u8,
+) -> Result<(), Violation> {
+    // A lease may have been broken.
+    let is_careless =
+        rules.breaks(Mutant::SealedOnBrokenLease) || rules.breaks(Mutant::SealedWithoutLease);
+    let is_alone = !config.is_foreign || world.has_lease || is_careless;
     match at {
         0 => {
+            // The times that the seal keeps: a store after this shows.
+            world.has_moved = (false, false);
             if !reads_back(world, config) {
-                // Close says what it found; the region stays open, and its next pass compares.
-                world.is_held = false;
-                world.is_mapped |= !config.is_foreign;
-                world.job = Job::Idle;
+                give_up_seal(world, config);
                 return Ok(());
             }
         }
+        1 if !is_alone => {
+            give_up_seal(world, config);
+            return Ok(());
+        }
         1 => {
             world.generation += 1;
-            world.stream_line(config, world.alive, true);
+            world.stream_line(config, world.alive, State::Sealed);
         }
         _ => {
             // Orders the mark before anybody believes it: an orderly end, or a lease that only a mark `open` lets go.
             world.fence();
-            truth::sealed(world, config, false)?;
-            world.has_moved = (false, false);
+            if rules.breaks(Mutant::EvidenceAfterSeal) {
+                world.has_moved = (false, false);
+            }
+            if is_alone {
+                truth::sealed(world, config, false)?;
+            }
             world.job = Job::Idle;
             world.is_open = false;
             world.is_held = false;
             if !config.is_foreign {
                 world.lose_process(config);
-                world.phase = Phase::Down;
             }
             return Ok(());
         }
     }
     world.job = Job::Seal(at + 1);
     Ok(())
+}
+
+/// Close says what it found; the region stays open, and its next pass compares.
+fn give_up_seal(world: &mut World, config: &Config) {
+    world.is_held = false;
+    world.is_mapped |= !config.is_foreign;
+    world.job = Job::Idle;
 }
 
 /// All pages match both of their sums, and each row its parity.

@@ -1,7 +1,7 @@
 //! The state of one region, the program that stores into it, our process, and what must hold of each page.
 
 use super::config::{ALL_MAX, Config, DEVICES_MAX};
-use super::media::{Layout, Line, Sum};
+use super::media::{Layout, Line, State, Sum};
 use crate::memory::{Memory, Word};
 
 /// The program's thread.
@@ -91,6 +91,9 @@ pub enum Job {
     },
     /// After the last pass: 0 read back, 1 store the mark, 2 fence.
     Seal(u8),
+    /// The keeper ends in order: 0 close the extent to programs, 1 store the line if
+    /// none waits, 2 fence.
+    Stop(u8),
     /// A program waits for the lease: 0 store the mark `open`, 1 fence, 2 let the lease go.
     LetGo(u8),
 }
@@ -119,6 +122,8 @@ pub enum Opening {
     Look,
     /// Its fence.
     MarkFence,
+    /// The fence of the line that says that the region is not closed any more.
+    Reopen,
     /// Read all pages, decide, store pages of new extents and parity.
     Write,
     /// Their fence.
@@ -163,6 +168,10 @@ pub struct Left {
     pub closes: u8,
     /// Opens by us.
     pub opens: u8,
+    /// Orderly ends of the keeper.
+    pub stops: u8,
+    /// Leases that the kernel breaks.
+    pub breaks: u8,
     /// Opens by a program of its own.
     pub program_opens: u8,
     /// Power cuts.
@@ -222,7 +231,9 @@ pub struct World {
     pub is_loss_told: bool,
     /// The file's times are not those of the seal: as seen, and on the medium.
     pub has_moved: (bool, bool),
-    /// They were so when the keeper looked too early (a mutant).
+    /// The keeper's orderly end closed the extent to programs: as seen, and on the medium.
+    pub is_closed: (bool, bool),
+    /// Its times had moved when the keeper looked too early (a mutant).
     pub has_moved_early: bool,
     /// For each page, what it may hold: the last is what the program sees, the first the oldest that a power cut may leave.
     pub truth: Vec<Vec<u32>>,
@@ -248,7 +259,7 @@ impl World {
         let mut devices = vec![Memory::new(layout.units()); config.devices()];
         let line = Line {
             generation: 1,
-            is_sealed: true,
+            state: State::Sealed,
             since: [0; DEVICES_MAX],
             boot: 0,
         };
@@ -294,6 +305,7 @@ impl World {
             damaged: 0,
             is_loss_told: false,
             has_moved: (false, false),
+            is_closed: (false, false),
             has_moved_early: false,
             truth: (0..config.all()).map(|page| vec![content(page)]).collect(),
             covered: ((1u32 << config.pages) - 1) as u8,
@@ -386,10 +398,10 @@ impl World {
     }
 
     /// Stores the line of a generation in the sidecars of `devices`.
-    pub fn stream_line(&mut self, config: &Config, devices: u8, is_sealed: bool) {
+    pub fn stream_line(&mut self, config: &Config, devices: u8, state: State) {
         let line = Line {
             generation: self.generation,
-            is_sealed,
+            state,
             since: self.since,
             boot: self.boot,
         };
@@ -438,6 +450,8 @@ fn left(config: &Config) -> Left {
         verifies: config.verifies,
         closes: config.closes,
         opens: config.opens,
+        stops: config.stops,
+        breaks: config.breaks,
         program_opens: config.program_opens,
         power_cuts: config.power_cuts,
         kills: config.kills,

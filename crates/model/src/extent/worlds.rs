@@ -7,13 +7,22 @@ pub fn exhaustive() -> Vec<Config> {
     let world = Config::small;
     vec![
         Config {
-            pages: 2,
-            ..world("a page and its copy")
+            is_foreign: true,
+            program_opens: 2,
+            breaks: 1,
+            passes: 0,
+            stores: 1,
+            power_cuts: 0,
+            ..world("a lease that the kernel breaks")
         },
         Config {
-            deaths: 1,
-            passes: 1,
-            ..world("a copy or its page dies")
+            is_foreign: true,
+            program_opens: 1,
+            stops: 1,
+            passes: 0,
+            stores: 1,
+            closes: 0,
+            ..world("a keeper that ends in order")
         },
         Config {
             width: 2,
@@ -22,11 +31,21 @@ pub fn exhaustive() -> Vec<Config> {
             ..world("a row of two")
         },
         Config {
-            width: 2,
             deaths: 1,
-            stores: 1,
+            damages: 1,
+            stores: 0,
+            passes: 0,
+            program_fences: 0,
+            ..world("a rebuild loses a write")
+        },
+        Config {
+            is_foreign: true,
+            program_opens: 1,
             passes: 1,
-            ..world("a row of two loses an extent")
+            stores: 1,
+            is_evidence_told: false,
+            verifies: 1,
+            ..world("a program of its own leaves no sign")
         },
         Config {
             deaths: 1,
@@ -35,6 +54,28 @@ pub fn exhaustive() -> Vec<Config> {
             kills: 0,
             opens: 4,
             ..world("an old sidecar comes back")
+        },
+        Config {
+            pages: 2,
+            ..world("a page and its copy")
+        },
+        Config {
+            is_foreign: true,
+            program_opens: 2,
+            passes: 1,
+            ..world("a program of its own")
+        },
+        Config {
+            deaths: 1,
+            passes: 1,
+            ..world("a copy or its page dies")
+        },
+        Config {
+            width: 2,
+            deaths: 1,
+            stores: 1,
+            passes: 1,
+            ..world("a row of two loses an extent")
         },
         Config {
             width: 2,
@@ -50,21 +91,6 @@ pub fn exhaustive() -> Vec<Config> {
             passes: 1,
             syncs: 1,
             ..world("a page or its copy is damaged")
-        },
-        Config {
-            is_foreign: true,
-            program_opens: 2,
-            passes: 1,
-            ..world("a program of its own")
-        },
-        Config {
-            is_foreign: true,
-            program_opens: 1,
-            passes: 1,
-            stores: 1,
-            is_evidence_told: false,
-            verifies: 1,
-            ..world("a program of its own leaves no sign")
         },
     ]
 }
@@ -115,6 +141,8 @@ pub fn random() -> Vec<Config> {
             width: 1,
             is_foreign: true,
             program_opens: 4,
+            stops: 2,
+            breaks: 1,
             syncs: 0,
             ..large("programs of their own")
         },
@@ -122,6 +150,8 @@ pub fn random() -> Vec<Config> {
             is_foreign: true,
             is_evidence_told: false,
             program_opens: 4,
+            stops: 2,
+            breaks: 1,
             syncs: 0,
             damages: 1,
             ..large("programs of their own, and damage")
