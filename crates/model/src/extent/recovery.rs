@@ -239,12 +239,10 @@ fn highest_pass(world: &World, config: &Config) -> u8 {
 fn write(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violation> {
     let mut plan = world.plan.clone().expect("decided at the look");
     let layout = Layout::new(config);
-    let mut contents = [0; ALL_MAX];
     let mut lost = 0u8;
     let mut differing = 0u8;
     for page in 0..config.all() {
         let decided = decide(world, config, rules, &plan, page)?;
-        contents[page] = decided.content;
         plan.sums[page] = decided;
         if decided.is_lost && !is_lost_before(world, config, page) {
             lost |= 1 << page;
@@ -264,31 +262,46 @@ fn write(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violati
             sum.is_lost = false;
         }
     }
-    for page in 0..config.all() {
-        let extent = layout.extent(page);
-        if world.trusted & (1 << extent) != 0 {
-            if !rules.breaks(Mutant::ResyncDoesNotFlush) {
-                world.devices[extent].flush(KEEPER, layout.page(page));
-            }
-            if contents[page] != world.page(config, page) {
-                truth::overwrite(world, config, page, contents[page])?;
-                world.devices[extent].stream(KEEPER, layout.page(page), Word::from(contents[page]));
-            }
-        } else {
-            world.devices[extent].stream(KEEPER, layout.page(page), Word::from(contents[page]));
-        }
-    }
+    store_pages(world, config, rules, &plan)?;
     for row in 0..config.pages {
         let is_parity_trusted = world.trusted & (1 << config.width) != 0;
         let is_quiet = differing & config.row_bits(row) == 0 && is_parity_trusted;
         if rules.breaks(Mutant::ResyncTrustsMatchingRows) && is_quiet {
             continue;
         }
-        let xor = config.mates(row).fold(0, |xor, page| xor ^ contents[page]);
+        let xor = config
+            .mates(row)
+            .fold(0, |xor, page| xor ^ plan.sums[page].content);
         world.devices[config.width].stream(KEEPER, layout.page(row), Word::from(xor));
     }
     world.plan = Some(plan);
     world.phase = Phase::Opening(Opening::WriteFence);
+    Ok(())
+}
+
+/// Makes what counts durable as it is, and stores the pages of extents that were away.
+fn store_pages(
+    world: &mut World,
+    config: &Config,
+    rules: Rules,
+    plan: &Plan,
+) -> Result<(), Violation> {
+    let layout = Layout::new(config);
+    for page in 0..config.all() {
+        let content = plan.sums[page].content;
+        let extent = layout.extent(page);
+        let is_trusted = world.trusted & (1 << extent) != 0;
+        if is_trusted && !rules.breaks(Mutant::ResyncDoesNotFlush) {
+            world.devices[extent].flush(KEEPER, layout.page(page));
+        }
+        if is_trusted && content == world.page(config, page) {
+            continue;
+        }
+        if is_trusted {
+            truth::overwrite(world, config, page, content)?;
+        }
+        world.devices[extent].stream(KEEPER, layout.page(page), Word::from(content));
+    }
     Ok(())
 }
 
