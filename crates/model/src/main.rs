@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use forebay_model::action::Single;
 use forebay_model::config::Config;
 use forebay_model::explore::{Model, exhaust, walk};
+use forebay_model::extent::{self, action::Extent};
 use forebay_model::mirror::{self, action::Mirror};
 use forebay_model::rules::{Mutant, Rules};
 use forebay_model::worlds;
 
-const USAGE: &str = "usage: forebay-model [--seeds N] [--first-seed N] [--states N] [--operations N] [--world NAME] [--mutant NAME] [--no-invariants] [--mirror]";
+const USAGE: &str = "usage: forebay-model [--seeds N] [--first-seed N] [--states N] [--operations N] [--world NAME] [--mutant NAME] [--no-invariants] [--mirror | --extent]";
 
 struct Options {
     seeds: u64,
@@ -21,6 +22,9 @@ struct Options {
     /// The worlds of two members instead.
     mirror: bool,
     mirror_mutant: Option<mirror::rules::Mutant>,
+    /// The worlds of mapped regions instead.
+    extent: bool,
+    extent_rules: extent::rules::Rules,
 }
 
 fn options() -> Result<Options, String> {
@@ -37,6 +41,8 @@ fn options() -> Result<Options, String> {
         rules,
         mirror: false,
         mirror_mutant: None,
+        extent: false,
+        extent_rules: extent::rules::Rules::default(),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -46,6 +52,10 @@ fn options() -> Result<Options, String> {
         }
         if name == "--mirror" {
             options.mirror = true;
+            continue;
+        }
+        if name == "--extent" {
+            options.extent = true;
             continue;
         }
         let value = arguments
@@ -65,15 +75,7 @@ fn options() -> Result<Options, String> {
                     Some(u8::try_from(number()?).map_err(|e| format!("{name} {value}: {e}"))?)
             }
             "--world" => options.world = Some(value),
-            "--mutant" => {
-                let found = Mutant::ALL.iter().find(|mutant| mutant.name() == value);
-                options.rules.broken = found.copied();
-                let mut all = mirror::rules::Mutant::ALL.iter();
-                options.mirror_mutant = all.find(|mutant| mutant.name() == value).copied();
-                if options.rules.broken.is_none() && options.mirror_mutant.is_none() {
-                    return Err(format!("no mutant is named {value}"));
-                }
-            }
+            "--mutant" => options.break_rule(&value)?,
             _ => return Err(format!("unknown option {name}\n{USAGE}")),
         }
     }
@@ -90,6 +92,8 @@ fn main() -> ExitCode {
     };
     let outcome = if options.mirror {
         explore_mirror(&options)
+    } else if options.extent {
+        explore_extent(&options)
     } else {
         explore_single(&options)
     };
@@ -103,6 +107,23 @@ fn main() -> ExitCode {
 }
 
 impl Options {
+    /// Breaks the rule of this name, in the model that has it.
+    fn break_rule(&mut self, name: &str) -> Result<(), String> {
+        let mut single = Mutant::ALL.iter();
+        let mut mirror = mirror::rules::Mutant::ALL.iter();
+        let mut extent = extent::rules::Mutant::ALL.iter();
+        self.rules.broken = single.find(|mutant| mutant.name() == name).copied();
+        self.mirror_mutant = mirror.find(|mutant| mutant.name() == name).copied();
+        self.extent_rules.broken = extent.find(|mutant| mutant.name() == name).copied();
+        let is_known = self.rules.broken.is_some()
+            || self.mirror_mutant.is_some()
+            || self.extent_rules.broken.is_some();
+        if !is_known {
+            return Err(format!("no mutant is named {name}"));
+        }
+        Ok(())
+    }
+
     fn chooses(&self, name: &str) -> bool {
         self.world.as_deref().is_none_or(|world| world == name)
     }
@@ -144,6 +165,21 @@ fn explore_mirror(options: &Options) -> Result<(), String> {
     for config in mirror::worlds::random().into_iter().filter(chosen) {
         let config = &config;
         walked(&Mirror { config, rules }, options)?;
+    }
+    Ok(())
+}
+
+/// The same of the worlds of mapped regions.
+fn explore_extent(options: &Options) -> Result<(), String> {
+    let chosen = |config: &extent::config::Config| options.chooses(config.name);
+    let rules = options.extent_rules;
+    for config in extent::worlds::exhaustive().into_iter().filter(chosen) {
+        let config = &config;
+        exhausted(&Extent { config, rules }, options)?;
+    }
+    for config in extent::worlds::random().into_iter().filter(chosen) {
+        let config = &config;
+        walked(&Extent { config, rules }, options)?;
     }
     Ok(())
 }
