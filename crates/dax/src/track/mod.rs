@@ -43,6 +43,14 @@ pub(crate) struct Hold<'t> {
     release: Option<Box<dyn FnOnce() + 't>>,
 }
 
+impl<'t> Hold<'t> {
+    pub(crate) fn new(release: impl FnOnce() + 't) -> Hold<'t> {
+        Hold {
+            release: Some(Box::new(release)),
+        }
+    }
+}
+
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
