@@ -1,0 +1,87 @@
+//! Asynchronous write protection by userfaultfd (Linux 6.7; Documentation/admin-guide/mm/userfaultfd.rst): the kernel
+//! itself lifts the protection from a page that is stored to, and no thread has to answer.
+#![allow(
+    unsafe_code,
+    reason = "system calls and ioctls are the system's own interface"
+)]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::span::Span;
+
+/// `struct uffdio_api` of linux/userfaultfd.h.
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_register` of linux/userfaultfd.h.
+#[repr(C)]
+struct Register {
+    start: u64,
+    len: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+const _: () = assert!(size_of::<Api>() == 24);
+const _: () = assert!(size_of::<Register>() == 32);
+
+const UFFD_API: u64 = 0xaa;
+const UFFDIO_API: u64 = libc::_IOWR::<Api>(0xaa, 0x3f) as u64;
+const UFFDIO_REGISTER: u64 = libc::_IOWR::<Register>(0xaa, 0x00) as u64;
+const UFFDIO_REGISTER_MODE_WP: u64 = 1 << 1;
+const UFFD_FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
+const UFFD_FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
+const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
+
+/// No fault of the kernel's is ever handed to a thread here, so a process without privileges may have one.
+const UFFD_USER_MODE_ONLY: i32 = 1;
+
+/// A mapping under asynchronous write protection, as long as it is kept (by an `exec` it ends). Any kind of mapping can
+/// be: since the kernel itself answers, it asks of the file system nothing that page-cached files lack.
+#[derive(Debug)]
+pub(crate) struct Userfault {
+    fd: OwnedFd,
+}
+
+impl Userfault {
+    /// Registers the mapping. Each of its pages counts as written until it is protected.
+    pub(crate) fn register(mapping: &Span) -> io::Result<Userfault> {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
+        // SAFETY: a plain system call.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let mut api = Api {
+            api: UFFD_API,
+            features: UFFD_FEATURE_WP_ASYNC
+                | UFFD_FEATURE_WP_UNPOPULATED
+                | UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
+            ioctls: 0,
+        };
+        // SAFETY: the argument is as the kernel lays it out. The kernel refuses features that it has not.
+        if unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API as _, &mut api) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let Range { start, end } = mapping.addresses();
+        let mut register = Register {
+            start,
+            len: end - start,
+            mode: UFFDIO_REGISTER_MODE_WP,
+            ioctls: 0,
+        };
+        // SAFETY: the argument is as the kernel lays it out, and the mapping's protection is ours by `Span::new`.
+        if unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_REGISTER as _, &mut register) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Userfault { fd })
+    }
+}
