@@ -7,7 +7,6 @@ use crate::error::{ErrorKind, Result};
 use crate::format::Line;
 use crate::medium::Medium;
 use crate::mutants::{Mutant, mutated};
-use crate::options::TrackerKind;
 use crate::report::{RegionState, Sealed};
 use crate::track::Coverage;
 
@@ -87,11 +86,16 @@ impl Engine {
         put_lines(&self.medium, line)
     }
 
-    /// Whether the tracker has seen every store so far, so that what matches no sum is damage.
+    /// Whether the tracker has seen every store until now, when no more can come, and passes have covered all: what
+    /// matches no sum is then damage.
     pub fn has_seen_all(&self) -> bool {
         let all = 0..self.medium.geometry.pages();
-        let peeked = self.tracker.peek_written(all, &mut Vec::new());
-        let is_complete = matches!(peeked, Ok(Coverage::Complete));
-        is_complete && self.tracker.kind() != TrackerKind::Compare && !self.lock().must_compare
+        let mut found = Vec::new();
+        let taken = self.tracker.take_written(all.clone(), &mut found);
+        let state = self.lock();
+        matches!(taken, Ok(Coverage::Complete))
+            && found.is_empty()
+            && state.waits.waiting(&all).next().is_none()
+            && !state.must_compare
     }
 }

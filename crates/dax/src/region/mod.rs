@@ -4,6 +4,7 @@ mod create;
 mod lease;
 mod mapping;
 mod open;
+mod watched;
 mod worker;
 
 use std::ops::Range;
@@ -80,8 +81,8 @@ impl DaxRegion {
         };
         let (medium, line) = recover::open(found, pool.uuid(), name, &files, permissions)?;
         let mapping = Mapping::new(&medium)?;
-        let tracker: Box<dyn Tracker> = Box::new(CompareTracker);
-        // Whoever has an extent open already may store unseen for as long as it is open.
+        let tracker = watched::open(&medium, &mapping, options.tracker)?;
+        // Only now, that later openers are seen. Whoever has an extent open already may store unseen for as long as it is open.
         let is_shared = Leases::take(&medium).is_err();
         let engine = Arc::new(Engine::new(medium, line, tracker, is_shared));
         let is_shared = AtomicBool::new(is_shared);

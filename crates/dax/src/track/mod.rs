@@ -110,14 +110,6 @@ impl<'t> Hold<'t> {
     }
 }
 
-impl<'t> Hold<'t> {
-    pub(crate) fn new(release: impl FnOnce() + 't) -> Hold<'t> {
-        Hold {
-            release: Some(Box::new(release)),
-        }
-    }
-}
-
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
