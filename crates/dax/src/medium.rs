@@ -108,8 +108,15 @@ pub(crate) struct Medium {
 }
 
 impl Medium {
-    pub fn parity(&self) -> &Part {
-        &self.parts[self.geometry.parity_role()]
+    /// Fences of all files so far.
+    #[cfg(test)]
+    pub fn fences(&self) -> u64 {
+        let parts = self.parts.iter().map(|part| &part.region);
+        let sidecars = self.sidecars.iter().map(|sidecar| &sidecar.region);
+        parts
+            .chain(sidecars)
+            .map(|region| region.counters().fences)
+            .sum()
     }
 
     /// The two copies of a page's sum: beside the page, and beside the parity.

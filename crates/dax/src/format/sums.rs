@@ -14,7 +14,6 @@ impl Sum {
     }
 
     /// That of a page with this check.
-
     pub fn from_check(check: u32, pass: u64) -> Sum {
         Sum(u64::from(check) | pass << 32)
     }

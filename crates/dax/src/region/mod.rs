@@ -155,7 +155,10 @@ impl DaxRegion {
         mapping.end_stores();
         engine.pass()?;
         let has_seen_all = engine.has_seen_all();
-        let engine = Arc::into_inner(engine).expect("the worker has ended, and nobody else has it");
+        // The worker has ended, and nobody else has it.
+        let Some(engine) = Arc::into_inner(engine) else {
+            unreachable!("a region's engine is shared with its worker alone");
+        };
         let tracker: Box<dyn Tracker> = match has_seen_all {
             true => Box::new(QuietTracker),
             false => Box::new(CompareTracker),
