@@ -125,6 +125,19 @@ impl Medium {
         [own, parity].map(|(sidecar, at)| Sum(sidecar.region.load_u64(at)))
     }
 
+    /// The number of the last pass that made a sum; `known` is one that ended before.
+    pub fn newest_pass(&self, known: u64) -> u64 {
+        let mut ahead = 0;
+        for extent in 0..self.geometry.extents() {
+            for row in 0..self.geometry.rows() {
+                for sum in self.sums(extent, row) {
+                    ahead = sum.passes_after(known).max(ahead);
+                }
+            }
+        }
+        known + u64::from(ahead)
+    }
+
     /// Whether either copy of its sum vouches for a page with this check.
     pub fn is_vouched(&self, extent: usize, row: u64, check: u32) -> bool {
         let sums = self.sums(extent, row);
