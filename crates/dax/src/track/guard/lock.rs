@@ -91,13 +91,13 @@ const SYNCHRONOUS: [i32; 5] = [
 ];
 
 /// All other signals to this thread are blocked until it, and any other of the thread, is dropped: in any order.
-pub(super) struct SignalsBlocked {
+pub(crate) struct SignalsBlocked {
     /// Signals are given back to the thread that they were taken from.
     not_send: PhantomData<*const ()>,
 }
 
 impl SignalsBlocked {
-    pub(super) fn new() -> SignalsBlocked {
+    pub(crate) fn new() -> SignalsBlocked {
         BLOCKED.with_borrow_mut(|blocked| {
             if blocked.depth == 0 {
                 // SAFETY: both sets are ours, and an all-zero set is one that can be filled.

@@ -1,12 +1,13 @@
 //! Writers that are held: none of their stores lands meanwhile, and all land after.
 
 use std::io::Read;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{ALL, Mapped, Memory, alone, async_tracker, for_each_tracker, peek, take};
 use crate::track::guard::Counts;
-use crate::track::{AsyncTracker, FaultTracker, Tracker};
+use crate::track::{AsyncTracker, FaultTracker, Hold, Tracker};
 
 /// Stores to its word of the page without end, until told.
 fn store_all_the_time(mapped: &Mapped, page: u64, word: usize, is_over: &AtomicBool) {
@@ -17,9 +18,31 @@ fn store_all_the_time(mapped: &Mapped, page: u64, word: usize, is_over: &AtomicB
     }
 }
 
-fn hold_while_threads_store(mapped: &Mapped, tracker: &dyn Tracker, counts: impl Fn() -> Counts) {
+/// How writers are held.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Exactly,
+    Hot,
+}
+
+fn held<'t>(tracker: &'t dyn Tracker, how: How, pages: Range<u64>) -> Hold<'t> {
+    let hold = match how {
+        How::Exactly => tracker.hold(pages),
+        How::Hot => tracker.hold_hot(pages),
+    };
+    hold.unwrap().expect("it can hold")
+}
+
+fn hold_while_threads_store(
+    mapped: &Mapped,
+    tracker: &dyn Tracker,
+    how: How,
+    counts: impl Fn() -> Counts,
+) {
     const THREADS: usize = 3;
     let is_over = AtomicBool::new(false);
+    // What is held hot cannot even be read where it was.
+    let alias = mapped.alias();
     std::thread::scope(|scope| {
         let is_over = &is_over;
         for word in 0..THREADS {
@@ -30,12 +53,12 @@ fn hold_while_threads_store(mapped: &Mapped, tracker: &dyn Tracker, counts: impl
         let values = || -> [u64; THREADS] {
             std::array::from_fn(|word| {
                 let page = 8 + (word as u64) % 2;
-                mapped.word(page, word).load(Ordering::Relaxed)
+                alias.word(page, word).load(Ordering::Relaxed)
             })
         };
         for _ in 0..50 {
             let waited = counts().waited;
-            let hold = tracker.hold(8..10).unwrap().expect("can hold");
+            let hold = held(tracker, how, 8..10);
             let before = values();
             // Each thread has met the held page.
             while counts().waited < waited + THREADS as u64 {
@@ -60,10 +83,108 @@ fn no_store_lands_while_held_and_all_land_after() {
     for memory in ALL {
         let mapped = Mapped::new(memory, 64);
         if let Some(tracker) = async_tracker(mapped.span()) {
-            hold_while_threads_store(&mapped, &tracker, || AsyncTracker::counts(&tracker));
+            let counts = || AsyncTracker::counts(&tracker);
+            hold_while_threads_store(&mapped, &tracker, How::Exactly, counts);
+            hold_while_threads_store(&mapped, &tracker, How::Hot, counts);
         }
         let tracker = FaultTracker::new(mapped.span()).unwrap();
-        hold_while_threads_store(&mapped, &tracker, || FaultTracker::counts(&tracker));
+        let counts = || FaultTracker::counts(&tracker);
+        hold_while_threads_store(&mapped, &tracker, How::Exactly, counts);
+    }
+}
+
+#[test]
+fn hot_pages_count_as_written_until_they_are_taken() {
+    let _alone = alone();
+    for memory in ALL {
+        let mapped = Mapped::new(memory, 64);
+        let Some(tracker) = async_tracker(mapped.span()) else {
+            return;
+        };
+        if !tracker.holds_system_calls() {
+            eprintln!("skipped hot_pages_count_as_written_until_they_are_taken: no privilege");
+            return;
+        }
+        mapped.store(5, 1);
+        mapped.store(40, 1);
+        let hold = held(&tracker, How::Hot, 4..7);
+        assert_eq!(peek(&tracker, 0..64), [4..7, 40..41]);
+        assert_eq!(take(&tracker, 0..6), [4..6]);
+        assert!(tracker.hold(6..9).is_err(), "held already");
+        assert!(tracker.hold_hot(3..5).is_err(), "held already");
+        assert!(tracker.hold_hot(10..24).is_err(), "no more than sixteen");
+        let exact = held(&tracker, How::Exactly, 10..12);
+        assert!(tracker.hold_hot(11..12).is_err(), "held already");
+        drop(hold);
+        drop(exact);
+        assert_eq!(
+            peek(&tracker, 0..64),
+            [6..7, 40..41],
+            "not taken while held"
+        );
+        mapped.store(4, 2);
+        assert_eq!(take(&tracker, 0..64), [4..5, 6..7, 40..41]);
+        for page in 4..7 {
+            mapped.store(page, 3);
+        }
+        assert_eq!(take(&tracker, 0..64), [4..7]);
+        assert_eq!(mapped.alias().word(5, 0).load(Ordering::Relaxed), 3);
+    }
+}
+
+/// Mappings of this process.
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps")
+        .unwrap()
+        .lines()
+        .count()
+}
+
+#[test]
+fn system_calls_wait_for_hot_pages_and_mappings_stay_few() {
+    let _alone = alone();
+    for memory in ALL {
+        let mapped = Mapped::new(memory, 64);
+        let Some(tracker) = async_tracker(mapped.span()) else {
+            return;
+        };
+        if !tracker.holds_system_calls() {
+            eprintln!(
+                "skipped system_calls_wait_for_hot_pages_and_mappings_stay_few: no privilege"
+            );
+            return;
+        }
+        drop(held(&tracker, How::Hot, 8..9));
+        let before = mappings();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (mapped, is_over) = (&mapped, &is_over);
+            let caller = scope.spawn(move || {
+                let zeroes = std::fs::File::open("/dev/zero").unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    let into = mapped.start().wrapping_add(8 * 4096);
+                    // SAFETY: within the mapping, which nobody else accesses.
+                    let len = unsafe { libc::read(zeroes.as_raw_fd(), into.cast(), 4096) };
+                    assert_eq!(len, 4096, "{}", std::io::Error::last_os_error());
+                }
+            });
+            for at in 0..200 {
+                let waited = AsyncTracker::counts(&tracker).waited;
+                let hold = held(&tracker, How::Hot, 8..9);
+                while at % 8 == 0 && AsyncTracker::counts(&tracker).waited == waited {
+                    assert!(!caller.is_finished());
+                    std::thread::yield_now();
+                }
+                take(&tracker, 8..9);
+                drop(hold);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(
+            mappings() <= before + 2,
+            "{} and {before} before",
+            mappings()
+        );
     }
 }
 

@@ -109,6 +109,23 @@ impl Mapped {
         }
     }
 
+    /// A second mapping of the same pages.
+    pub(super) fn alias(&self) -> Mapped {
+        if !self.files.is_empty() {
+            let files = self.files.iter().map(|file| file.try_clone().unwrap());
+            return Mapped::of(files.collect(), self.pages);
+        }
+        let len = (self.pages * PAGE_BYTES) as usize;
+        // SAFETY: with an old length of none, a second mapping is made.
+        let start = unsafe { libc::mremap(self.start.cast(), 0, len, libc::MREMAP_MAYMOVE) };
+        assert_ne!(start, libc::MAP_FAILED);
+        Mapped {
+            start: start.cast(),
+            pages: self.pages,
+            files: Vec::new(),
+        }
+    }
+
     pub(super) fn start(&self) -> *mut u8 {
         self.start
     }
