@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{ALL, Mapped, Memory, alone, async_tracker, for_each_tracker, peek, take};
 use crate::track::guard::Counts;
+use crate::track::maps::{FileId, Maps};
 use crate::track::{AsyncTracker, FaultTracker, Hold, Tracker};
 
 /// Stores to its word of the page without end, until told.
@@ -132,11 +133,22 @@ fn hot_pages_count_as_written_until_they_are_taken() {
     }
 }
 
-/// Mappings of this process.
-fn mappings() -> usize {
-    std::fs::read_to_string("/proc/self/maps")
+/// Mappings that the memory consists of, and others of its files.
+fn mappings(mapped: &Mapped) -> usize {
+    let files: Vec<FileId> = mapped
+        .files
+        .iter()
+        .map(|file| FileId::of(file).unwrap())
+        .collect();
+    let place = mapped.span().addresses();
+    let mut maps = Maps::of_process(std::process::id()).unwrap();
+    let is_ours = |other: &crate::track::maps::Mapped| {
+        place.contains(&other.start) || files.contains(&other.file)
+    };
+    maps.read()
         .unwrap()
-        .lines()
+        .iter()
+        .filter(|other| is_ours(other))
         .count()
 }
 
@@ -154,8 +166,7 @@ fn system_calls_wait_for_hot_pages_and_mappings_stay_few() {
             );
             return;
         }
-        drop(held(&tracker, How::Hot, 8..9));
-        let before = mappings();
+        let before = mappings(&mapped);
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (mapped, is_over) = (&mapped, &is_over);
