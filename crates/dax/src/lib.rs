@@ -20,6 +20,7 @@ mod medium;
 pub mod mutants;
 mod options;
 mod pool;
+mod recover;
 mod region;
 mod report;
 mod seal;

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use forebay_pmem::Region;
 
 use crate::error::{Error, Result};
-use crate::format::{Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES};
+use crate::format::{Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned};
+use crate::mutants::{Mutant, mutated};
 
 /// A data extent or the parity.
 #[derive(Debug)]
@@ -109,6 +110,67 @@ pub(crate) struct Medium {
 impl Medium {
     pub fn parity(&self) -> &Part {
         &self.parts[self.geometry.parity_role()]
+    }
+
+    /// The two copies of a page's sum: beside the page, and beside the parity.
+    pub fn sums(&self, extent: usize, row: u64) -> [Sum; 2] {
+        let [own, parity] = self.places_of_sum(extent, row);
+        [own, parity].map(|(sidecar, at)| Sum(sidecar.region.load_u64(at)))
+    }
+
+    /// Whether either copy of its sum vouches for a page with this check.
+    pub fn is_vouched(&self, extent: usize, row: u64, check: u32) -> bool {
+        let sums = self.sums(extent, row);
+        sums.iter().any(|sum| sum.check() == check)
+    }
+
+    /// Stores a sum to both sidecars, and sends it on its way; the fence of the sidecars makes it durable.
+    pub fn put_sum(&self, extent: usize, row: u64, sum: Sum) {
+        for (sidecar, at) in self.places_of_sum(extent, row) {
+            sidecar.region.store_u64(at, sum.0);
+            sidecar.region.flush(at, 8);
+        }
+    }
+
+    fn places_of_sum(&self, extent: usize, row: u64) -> [(&Sidecar, u64); 2] {
+        let geometry = self.geometry;
+        let parity = &self.sidecars[geometry.parity_role()];
+        [
+            (&self.sidecars[extent], geometry.sum_at(row)),
+            (parity, geometry.sum_at_parity(extent, row)),
+        ]
+    }
+
+    /// Copies a page of a part out, and returns its check; none where the medium failed on it.
+    pub fn read_page(&self, extent: usize, row: u64, out: &mut [u8]) -> Option<u32> {
+        let region = &self.parts[extent].region;
+        let at = row * PAGE_BYTES;
+        let crc = region.read_crc32c(at, out);
+        (!region.has_media_error(at, out.len())).then(|| turned(crc, extent, row))
+    }
+
+    /// As [`Medium::read_page`], of what the medium has, not of what a cache does.
+    pub fn read_page_anew(&self, extent: usize, row: u64, out: &mut [u8]) -> Option<u32> {
+        let at = row * PAGE_BYTES;
+        self.parts[extent].region.evict(at, out.len());
+        self.read_page(extent, row, out)
+    }
+
+    /// Sends what programs have stored to a page on its way to the medium; the fence of the parts makes it durable.
+    pub fn flush_page(&self, extent: usize, row: u64) {
+        if mutated(Mutant::PagesNotFlushed) {
+            return;
+        }
+        let at = row * PAGE_BYTES;
+        let region = &self.parts[extent].region;
+        region.flush(at, PAGE_BYTES as usize);
+        // It was stored to through the program's mapping, of which this one does not know.
+        region.note_foreign_stores();
+    }
+
+    /// Writes a page of a part; the fence of the parts makes it durable.
+    pub fn stream_page(&self, part: usize, row: u64, page: &[u8]) {
+        self.parts[part].region.stream(row * PAGE_BYTES, page);
     }
 
     /// Makes durable what this thread has streamed or flushed to the extents and the parity.

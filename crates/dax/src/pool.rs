@@ -8,6 +8,7 @@ use crate::format::NAME_BYTES;
 /// What follows a region's name in the names of its other files.
 const PARITY: &str = ".parity";
 const SUMS: &str = ".sums";
+const NEW: &str = ".new";
 
 /// A pool, as far as its regions need it: its members' paths and its uuid. It need not be open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,13 @@ pub(crate) fn sidecar_path(directory: &Path, name: &str, is_parity: bool) -> Pat
     path.into()
 }
 
+/// Where an extent is made that is not to be found yet.
+pub(crate) fn new_path(path: &Path) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(NEW);
+    path.into()
+}
+
 /// The region that a file of this name belongs to, if it is a sidecar.
 pub(crate) fn region_of_sidecar(file_name: &str) -> Option<&str> {
     let name = file_name.strip_suffix(SUMS)?;
@@ -71,14 +79,15 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         && name.bytes().all(is_plain)
         && !name.starts_with('.')
         && !name.ends_with(PARITY)
-        && !name.ends_with(SUMS);
+        && !name.ends_with(SUMS)
+        && !name.ends_with(NEW);
     if is_ours {
         return Ok(());
     }
     Err(ErrorKind::Invalid {
         found: format!("{name:?} cannot be a region's name"),
         todo: "use 1 to 64 letters, digits, dots, hyphens and underscores, not beginning with a dot, not ending in \
-               .parity or .sums",
+               .parity, .sums or .new",
     }
     .into())
 }

@@ -114,6 +114,22 @@ impl Geometry {
         self.page(extent, row) * PAGE_BYTES
     }
 
+    /// The rows of a range of pages, as ranges in any order.
+    pub fn rows_of(self, pages: Range<u64>) -> Vec<Range<u64>> {
+        if self.width == 1 {
+            return vec![pages];
+        }
+        let mut rows = Vec::new();
+        let mut page = pages.start;
+        while page < pages.end {
+            let end = ((page / self.unit_pages + 1) * self.unit_pages).min(pages.end);
+            let (_, row) = self.place(page);
+            rows.push(row..row + (end - page));
+            page = end;
+        }
+        rows
+    }
+
     /// Rows in runs whose pages follow each other in the region, in every extent, of at most `most` rows.
     pub fn runs(self, rows: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
         let mut next = rows.start;

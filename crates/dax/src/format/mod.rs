@@ -6,4 +6,4 @@ mod sums;
 
 pub(crate) use geometry::{Geometry, PAGE_BYTES, UNIT_BYTES};
 pub(crate) use line::{Evidence, FileLine, LINE_BYTES, Line, NAME_BYTES, NoLine, PATH_BYTES};
-pub(crate) use sums::{Sum, check_of};
+pub(crate) use sums::{Sum, turned};

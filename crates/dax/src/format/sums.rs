@@ -10,8 +10,10 @@ impl Sum {
     /// That of these bytes at this place. The place is part of it, so that a page that arrived elsewhere does not
     /// match there.
     pub fn of(page: &[u8], extent: usize, row: u64, pass: u64) -> Sum {
-        Sum::from_check(check_of(page, extent, row), pass)
+        Sum::from_check(turned(crc32c(page), extent, row), pass)
     }
+
+    /// That of a page with this check.
 
     pub fn from_check(check: u32, pass: u64) -> Sum {
         Sum(u64::from(check) | pass << 32)
@@ -23,12 +25,7 @@ impl Sum {
     }
 }
 
-/// CRC-32C of the page, turned by its place.
-pub(crate) fn check_of(page: &[u8], extent: usize, row: u64) -> u32 {
-    turned(crc32c(page), extent, row)
-}
-
-/// The same of a page whose CRC-32C is known.
+/// The check of a page with this CRC-32C at this place.
 pub(crate) fn turned(crc: u32, extent: usize, row: u64) -> u32 {
     // The finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
     // OOPSLA'14): every bit of the place changes half of the bits.

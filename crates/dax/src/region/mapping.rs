@@ -11,6 +11,7 @@ use forebay_pmem::MediaKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{PAGE_BYTES, UNIT_BYTES};
 use crate::medium::Medium;
+use crate::track::Span;
 
 /// The mapping; unmapped when dropped. It begins at a multiple of 2 MiB.
 #[derive(Debug)]
@@ -78,6 +79,13 @@ impl Mapping {
 
     pub fn start(&self) -> *mut u8 {
         self.start
+    }
+
+    /// What a tracker looks at. It must be dropped before the mapping is.
+    pub fn span(&self) -> Span {
+        // SAFETY: our own mapping, readable and writable; the region that owns it drops its tracker first, and changes
+        // no protection but to end all stores.
+        unsafe { Span::new(self.start, self.len as u64 / PAGE_BYTES) }
     }
 
     /// From now on a store through it ends the process: nobody may have a use for it any more.

@@ -1,29 +1,54 @@
 //! A region that this process has open.
 
 mod create;
+mod lease;
 mod mapping;
 mod open;
+mod watched;
+mod worker;
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use crate::engine;
+use crate::engine::{Engine, QuietTracker};
 use crate::error::{ErrorKind, Result};
-use crate::format::{Line, PAGE_BYTES};
-use crate::medium::Medium;
-use crate::options::{CreateOptions, OpenOptions, TrackerKind};
+use crate::format::PAGE_BYTES;
+use crate::medium::Part;
+use crate::options::{CreateOptions, OpenOptions};
 use crate::pool::DaxPool;
-use crate::report::{Counts, Created, RegionState, Sealed, Status, Verified, Window};
+use crate::recover::{self, Permissions};
+use crate::report::{Created, RegionState, Sealed, Status, Verified};
+use crate::track::{CompareTracker, Tracker};
+pub(crate) use lease::{Lease, Leases, is_unbroken, release, take};
 use mapping::Mapping;
+pub(crate) use open::find_sidecars;
+use open::{PoolFiles, find, open_region};
+use worker::Worker;
+
+const PERIODS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(30);
 
 /// A region that this process has open and mapped.
 ///
 /// Programs store into the bytes from [`DaxRegion::as_ptr`] on, by any means; sums and parity follow behind, in a
 /// pass each period. Dropped without [`DaxRegion::close`], it stays open as if the process had been killed.
-#[derive(Debug)]
 pub struct DaxRegion {
+    worker: Worker,
+    // Its tracker is dropped before the mapping goes away.
+    engine: Arc<Engine>,
     mapping: Mapping,
-    medium: Medium,
-    line: Line,
+}
+
+impl std::fmt::Debug for DaxRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let start = self.mapping.start();
+        f.debug_struct("DaxRegion")
+            .field("start", &start)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl DaxRegion {
@@ -35,22 +60,43 @@ impl DaxRegion {
         create::create(pool, name, options)
     }
 
-    /// Opens and maps a region. One process has it open at a time.
+    /// Opens and maps a region. One process has it open at a time. After an end without order every page is compared
+    /// before this returns.
     ///
     /// # Errors
     /// There is none; another process has it; a file is missing; pages are lost; two histories; the system's.
     pub fn open(pool: &DaxPool, name: &str, options: &OpenOptions) -> Result<DaxRegion> {
-        let (medium, mut line) = open::open(pool, name)?;
-        let _ = options;
-        line.generation += 1;
-        line.state = RegionState::Open;
-        // The mark is durable before anybody can store.
-        engine::put_lines(&medium, &line)?;
+        if !PERIODS.contains(&options.period) {
+            return Err(ErrorKind::Invalid {
+                found: format!("a period of {:?} is too short or too long", options.period),
+                todo: "ask for 100 ms to 30 s",
+            }
+            .into());
+        }
+        let found = find(pool, name)?;
+        let files = PoolFiles::new(pool, name, &found);
+        let permissions = Permissions {
+            without_missing: options.without_missing,
+            accept_loss: options.accept_loss,
+        };
+        let (medium, line) = recover::open(found, pool.uuid(), name, &files, permissions)?;
         let mapping = Mapping::new(&medium)?;
+        let tracker = watched::open(&medium, &mapping, options.tracker)?;
+        // Only now, that later openers are seen. Whoever has an extent open already may store unseen for as long as it is open.
+        let is_shared = Leases::take(&medium).is_err();
+        let engine = Arc::new(Engine::new(medium, line, tracker, is_shared));
+        let is_shared = AtomicBool::new(is_shared);
+        let before_pass = move |engine: &Engine| {
+            if is_shared.load(Ordering::Relaxed) {
+                engine.compare_next();
+                is_shared.store(Leases::take(&engine.medium).is_err(), Ordering::Relaxed);
+            }
+        };
+        let worker = Worker::start(Arc::clone(&engine), options.period, before_pass)?;
         Ok(DaxRegion {
+            worker,
+            engine,
             mapping,
-            medium,
-            line,
         })
     }
 
@@ -67,7 +113,7 @@ impl DaxRegion {
         reason = "a region of no bytes cannot be made"
     )]
     pub fn len(&self) -> u64 {
-        self.line.geometry.size_bytes
+        self.engine.medium.geometry.size_bytes
     }
 
     /// Returns when what was stored to these bytes before is durable, and protected by sums and parity.
@@ -75,8 +121,8 @@ impl DaxRegion {
     /// # Errors
     /// The medium's; a page that never rests; damage.
     pub fn sync(&self, range: Range<u64>) -> Result<()> {
-        self.pages_of(&range)?;
-        self.medium.fence_parts()
+        let pages = self.pages_of(&range)?;
+        self.engine.sync(&pages)
     }
 
     /// Compares pages that are not being written with their sums and parity, and repairs what can be.
@@ -84,65 +130,88 @@ impl DaxRegion {
     /// # Errors
     /// The medium's. Damage is no error but part of the answer.
     pub fn verify(&self, range: Range<u64>) -> Result<Verified> {
-        self.pages_of(&range)?;
-        Ok(Verified::default())
+        let pages = self.pages_of(&range)?;
+        self.engine.verify(&pages)
     }
 
     /// How it stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status {
-            name: self.line.name.clone(),
-            size_bytes: self.line.geometry.size_bytes,
-            width: self.line.geometry.width,
-            state: self.line.state,
-            generation: self.line.generation,
-            tracker: TrackerKind::Compare,
-            misses: TrackerKind::Compare.misses(),
-            window: Window::default(),
-            counts: Counts::default(),
-            unverified_pages: self.line.unverified_pages,
-            lost_pages: self.line.lost_pages,
-            damaged: Vec::new(),
-            last_failure: None,
-        }
+        self.engine.status()
     }
 
-    /// Ends with a last pass over every page, and seals the region.
+    /// Ends with a last pass over every page, and seals the region. Nobody may store through its pointer any more.
     ///
     /// # Errors
     /// The medium's; damage; another program has the region mapped. It stays open then, for the next opening to
     /// compare.
     pub fn close(self) -> Result<Sealed> {
-        self.mapping.end_stores();
-        let mut line = self.line;
-        line.generation += 1;
-        line.state = RegionState::Sealed;
-        line.files = engine::file_lines(&self.medium)?;
-        engine::put_lines(&self.medium, &line)?;
-        Ok(Sealed {
-            generation: line.generation,
-            pages: line.geometry.pages(),
-            written_pages: 0,
-            repaired_pages: 0,
-            unverified_pages: line.unverified_pages,
-            lost_pages: line.lost_pages,
-        })
+        let DaxRegion {
+            worker,
+            engine,
+            mapping,
+        } = self;
+        drop(worker);
+        mapping.end_stores();
+        engine.pass()?;
+        let has_seen_all = engine.has_seen_all();
+        let engine = Arc::into_inner(engine).expect("the worker has ended, and nobody else has it");
+        let tracker: Box<dyn Tracker> = match has_seen_all {
+            true => Box::new(QuietTracker),
+            false => Box::new(CompareTracker),
+        };
+        let mut engine = engine.with_tracker(tracker);
+        drop(mapping);
+        reopen_parts(&mut engine)?;
+        seal_engine(engine)
     }
 
     fn pages_of(&self, range: &Range<u64>) -> Result<Range<u64>> {
-        if range.start > range.end || range.end > self.len() {
+        let len = self.len();
+        if range.start > range.end || range.end > len {
             return Err(ErrorKind::Invalid {
-                found: format!(
-                    "{}..{} lies outside the region of {} bytes",
-                    range.start,
-                    range.end,
-                    self.len()
-                ),
+                found: format!("{range:?} lies outside the region of {len} bytes"),
                 todo: "name bytes of the region",
             }
             .into());
         }
         Ok(range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES))
     }
+}
+
+/// Opens the extents anew: children that inherited the mapping still have the old open files, and count as having them.
+fn reopen_parts(engine: &mut Engine) -> Result<()> {
+    let paths: Vec<_> = engine
+        .medium
+        .parts
+        .drain(..)
+        .map(|part| part.path)
+        .collect();
+    for path in paths {
+        let region = match open_region(&path) {
+            Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => {
+                return Err(ErrorKind::Mapped { path }.into());
+            }
+            region => region?,
+        };
+        engine.medium.parts.push(Part::new(region, path));
+    }
+    Ok(())
+}
+
+/// Seals a region that this process has not mapped.
+fn seal_engine(engine: Engine) -> Result<Sealed> {
+    engine.seal(&|medium| Ok(Box::new(Leases::take(medium)?)))
+}
+
+/// Seals a region that no program has open.
+pub(crate) fn seal(pool: &DaxPool, name: &str) -> Result<Sealed> {
+    let found = find(pool, name)?;
+    for part in found.iter().filter_map(|pair| pair.part.as_ref()) {
+        lease::check_alone(part)?;
+    }
+    let files = PoolFiles::new(pool, name, &found);
+    let (medium, line) = recover::open(found, pool.uuid(), name, &files, Permissions::default())?;
+    debug_assert_eq!(line.state, RegionState::Open);
+    seal_engine(Engine::new(medium, line, Box::new(CompareTracker), true))
 }
