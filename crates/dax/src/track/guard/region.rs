@@ -193,6 +193,20 @@ impl Region {
         (false, self.protect(&(0..self.mapping.pages()), true))
     }
 
+    /// Whether a page of these is held.
+    pub(crate) fn holds_any(&self, pages: &Range<u64>) -> bool {
+        let _signals = SignalsBlocked::new();
+        self.lock.with(|| self.overlaps_held(pages))
+    }
+
+    /// With the lock taken.
+    fn overlaps_held(&self, pages: &Range<u64>) -> bool {
+        self.held.iter().any(|held| {
+            let start = held.start.load(Ordering::Relaxed);
+            start < pages.end && pages.start < held.end.load(Ordering::Relaxed)
+        })
+    }
+
     /// With the lock taken.
     fn is_held(&self, page: u64) -> bool {
         self.held.iter().any(|held| {
@@ -266,11 +280,7 @@ impl Region {
         assert!(pages.start < pages.end, "some page is held");
         let signals = SignalsBlocked::new();
         let slot = self.lock.with(|| {
-            let overlaps = |held: &Held| {
-                let start = held.start.load(Ordering::Relaxed);
-                start < pages.end && pages.start < held.end.load(Ordering::Relaxed)
-            };
-            if self.held.iter().any(overlaps) {
+            if self.overlaps_held(pages) {
                 return Err(io::ErrorKind::ResourceBusy.into());
             }
             let is_free = |held: &Held| held.end.load(Ordering::Relaxed) == 0;
