@@ -213,7 +213,11 @@ fn seal_engine(engine: Engine) -> Result<Sealed> {
 pub(crate) fn seal(pool: &DaxPool, name: &str) -> Result<Sealed> {
     let found = find(pool, name, LOCK_TRIES)?;
     for part in found.iter().filter_map(|pair| pair.part.as_ref()) {
-        lease::check_alone(part)?;
+        if let Err(mapped) = lease::check_alone(part) {
+            // A seal from before is no authority any more: a program may store.
+            recover::mark_wanted(&found, pool.uuid(), name)?;
+            return Err(mapped);
+        }
     }
     let files = PoolFiles::new(pool, name, &found);
     let (medium, line) = recover::open(found, pool.uuid(), name, &files, Permissions::default())?;
