@@ -108,36 +108,3 @@ fn no_store_is_lost_and_none_is_called_damage() {
         storm("/tmp", 1, kind);
     }
 }
-
-#[test]
-fn a_child_that_inherited_the_region_keeps_it_from_being_sealed() {
-    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let pool = DaxPool::new(
-        &[directory.path().join("a"), directory.path().join("b")],
-        [2; 16],
-    );
-    DaxRegion::create(&pool, "r", &CreateOptions::new(16 * PAGE)).unwrap();
-    let region = DaxRegion::open(&pool, "r", &OpenOptions::default()).unwrap();
-    // SAFETY: the child calls nothing but pause(2), and never returns.
-    let child = unsafe {
-        match libc::fork() {
-            0 => loop {
-                libc::pause();
-            },
-            child => child,
-        }
-    };
-    assert!(child > 0);
-    word(&region, 3).store(5, Ordering::Relaxed);
-    let closed = region.close();
-    // SAFETY: plain system calls about our own child.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, std::ptr::null_mut(), 0);
-    }
-    let error = closed.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Mapped { .. }), "{error}");
-    let region = DaxRegion::open(&pool, "r", &OpenOptions::default()).unwrap();
-    assert_eq!(word(&region, 3).load(Ordering::Relaxed), 5);
-    region.close().unwrap();
-}

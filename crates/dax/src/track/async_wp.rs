@@ -55,16 +55,12 @@ impl AsyncTracker {
     /// Begins to track the mapping, which no thread stores to yet. Before it says that it can, it stores to a few pages
     /// what is in them already, and sees whether it sees that.
     pub(crate) fn new(span: Span) -> Result<AsyncTracker> {
+        AsyncTracker::with_userfault(span, Userfault::register_movable(&span))
+    }
+
+    fn with_userfault(span: Span, movable: io::Result<Userfault>) -> Result<AsyncTracker> {
         let step = |what: &'static str| move |error| refused(format!("{what}: {error}"));
-        // A store to a huge page of a DAX file makes all of it writable and leaves the mark of protection on it (Linux
-        // 6.18, wp_huge_pmd and insert_pfn_pmd): later stores would go unseen. Refused where there are none anyway.
-        let _ = span.advise(libc::MADV_NOHUGEPAGE);
-        if span.is_dax() {
-            // A mark where no page is yet stands in the way of the DAX fault handler, which expects nothing there.
-            span.advise(libc::MADV_POPULATE_READ)
-                .map_err(step("madvise(MADV_POPULATE_READ)"))?;
-        }
-        let (userfault, events) = match Userfault::register_movable(&span) {
+        let (userfault, events) = match movable {
             Ok(userfault) => {
                 let events = Events::read(&userfault).map_err(step("a thread for its events"))?;
                 (userfault, Some(events))
@@ -87,6 +83,12 @@ impl AsyncTracker {
         };
         tracker.try_itself().map_err(step("PAGEMAP_SCAN"))??;
         Ok(tracker)
+    }
+
+    /// As in a process without privileges, whose system calls cannot be made to wait.
+    #[cfg(test)]
+    pub(crate) fn without_privilege(span: Span) -> Result<AsyncTracker> {
+        AsyncTracker::with_userfault(span, Err(io::ErrorKind::PermissionDenied.into()))
     }
 
     /// Protects all pages, stores to some, and looks for these.

@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "mappings are the system's own interface")]
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -61,7 +61,10 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        self.stop = None;
+        // A word, not the end of the pipe: a child that was forked has that end, too.
+        if let Some(mut stop) = self.stop.take() {
+            let _ = stop.write_all(&[0]);
+        }
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(

@@ -58,7 +58,7 @@ impl Userfault {
     /// Registers the mapping. Each of its pages counts as written until it is protected.
     pub(crate) fn register(span: &Span) -> io::Result<Userfault> {
         let userfault = Userfault::open(UFFD_USER_MODE_ONLY, 0)?;
-        userfault.add(&span.addresses(), UFFDIO_REGISTER_MODE_WP)?;
+        userfault.add_span(span)?;
         Ok(userfault)
     }
 
@@ -66,7 +66,7 @@ impl Userfault {
     /// that meet a missing page wait. It needs CAP_SYS_PTRACE, or the sysctl vm.unprivileged_userfaultfd.
     pub(super) fn register_movable(span: &Span) -> io::Result<Userfault> {
         let userfault = Userfault::open(0, UFFD_FEATURE_EVENT_REMAP)?;
-        userfault.add(&span.addresses(), UFFDIO_REGISTER_MODE_WP)?;
+        userfault.add_span(span)?;
         Ok(userfault)
     }
 
@@ -98,6 +98,19 @@ impl Userfault {
     /// of no file.
     pub(super) fn add_missing(&self, addresses: &Range<u64>) -> io::Result<()> {
         self.add(addresses, UFFDIO_REGISTER_MODE_MISSING)
+    }
+
+    /// Puts the mapping under write protection that the kernel lifts.
+    fn add_span(&self, span: &Span) -> io::Result<()> {
+        // As the sources of Linux 6.18 read (wp_huge_pmd, insert_pmd), a store to a huge page of a DAX file makes all of it
+        // writable and leaves the mark of protection on it: later stores would go unseen. So none is mapped; where the
+        // kernel knows no huge pages it refuses, and there are none.
+        let _ = span.advise(libc::MADV_NOHUGEPAGE);
+        if span.is_dax() {
+            // A mark where no page is yet stands in the way of the DAX fault handler, which expects nothing there.
+            span.advise(libc::MADV_POPULATE_READ)?;
+        }
+        self.add(&span.addresses(), UFFDIO_REGISTER_MODE_WP)
     }
 
     fn add(&self, addresses: &Range<u64>, mode: u64) -> io::Result<()> {

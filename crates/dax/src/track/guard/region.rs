@@ -228,29 +228,28 @@ impl Region {
         // may have the allocator's.
         let mut runs = Vec::new();
         self.for_runs(&pages, |run| runs.push(run));
-        self.lock.with(|| {
-            for run in &runs {
-                if self.protect(run, false) {
-                    self.set_noted(run, false);
+        if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
+            let all = first.start..last.end;
+            self.lock.with(|| {
+                // Between the runs pages are read-only already, or noted meanwhile: these are met again.
+                if self.protect(&all, false) {
+                    runs.iter().for_each(|run| self.clear_noted(run));
                 }
-                // Else it stays writable and noted, and is found by the next take, too.
-            }
-        });
+                // Else they stay noted, and are found by the next take, too.
+            });
+        }
         for run in runs {
             push(found, first, run);
         }
     }
 
-    fn set_noted(&self, pages: &Range<u64>, is_noted: bool) {
+    /// With the lock taken.
+    fn clear_noted(&self, pages: &Range<u64>) {
         let mut page = pages.start;
         while page < pages.end {
             let end = pages.end.min((page / 64 + 1) * 64);
             let bits = (!0 >> (64 - (end - page))) << (page % 64);
-            let word = &self.noted[(page / 64) as usize];
-            match is_noted {
-                true => word.fetch_or(bits, Ordering::Relaxed),
-                false => word.fetch_and(!bits, Ordering::Relaxed),
-            };
+            self.noted[(page / 64) as usize].fetch_and(!bits, Ordering::Relaxed);
             page = end;
         }
     }

@@ -16,6 +16,9 @@ fn store_all_the_time(mapped: &Mapped, page: u64, word: usize, is_over: &AtomicB
     while !is_over.load(Ordering::Relaxed) {
         value += 1;
         mapped.word(page, word).store(value, Ordering::Relaxed);
+        if value % 64 == 0 {
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -57,7 +60,7 @@ fn hold_while_threads_store(
                 alias.word(page, word).load(Ordering::Relaxed)
             })
         };
-        for _ in 0..50 {
+        for _ in 0..20 {
             let waited = counts().waited;
             let hold = held(tracker, how, 8..10);
             let before = values();
@@ -86,6 +89,11 @@ fn no_store_lands_while_held_and_all_land_after() {
         if let Some(tracker) = async_tracker(mapped.span()) {
             let counts = || AsyncTracker::counts(&tracker);
             hold_while_threads_store(&mapped, &tracker, How::Exactly, counts);
+            hold_while_threads_store(&mapped, &tracker, How::Hot, counts);
+        }
+        if let Ok(tracker) = AsyncTracker::without_privilege(mapped.span()) {
+            assert!(!tracker.holds_system_calls());
+            let counts = || AsyncTracker::counts(&tracker);
             hold_while_threads_store(&mapped, &tracker, How::Hot, counts);
         }
         let tracker = FaultTracker::new(mapped.span()).unwrap();
@@ -179,7 +187,7 @@ fn system_calls_wait_for_hot_pages_and_mappings_stay_few() {
                     assert_eq!(len, 4096, "{}", std::io::Error::last_os_error());
                 }
             });
-            for at in 0..200 {
+            for at in 0..160 {
                 let waited = AsyncTracker::counts(&tracker).waited;
                 let hold = held(&tracker, How::Hot, 8..9);
                 while at % 8 == 0 && AsyncTracker::counts(&tracker).waited == waited {
