@@ -7,7 +7,7 @@ use crate::track::Tracker;
 
 const PAGES: u64 = 96;
 const THREADS: usize = 4;
-const STORES: u64 = 20_000;
+const STORES: u64 = 8_000;
 /// A thread stores no more than this for each pass that has begun and two more, and a pass begins when half of what the ones before
 /// allow is stored, so that the two run side by side on any machine.
 const STORES_A_PASS: u64 = 100;
