@@ -158,6 +158,7 @@ fn no_store_of_another_program_is_lost_to_a_pass() {
     while !is_last {
         // Values rise from page to page: when one is there, so are those before it.
         is_last = value(stores % PAGES) == stores;
+        assert!(other.child.try_wait().unwrap().is_none(), "it has ended");
         let before: Vec<u64> = (0..PAGES).map(value).collect();
         for page in take(&tracker, 0..PAGES).into_iter().flatten() {
             copies[page as usize] = value(page);

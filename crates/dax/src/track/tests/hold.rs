@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{ALL, Mapped, Memory, alone, async_tracker, for_each_tracker, peek, take};
+use super::{
+    ALL, AtEnd, Mapped, Memory, alone, async_tracker, for_each_tracker, peek, take, until,
+};
 use crate::track::guard::Counts;
 use crate::track::maps::{FileId, Maps};
 use crate::track::{AsyncTracker, FaultTracker, Hold, Tracker};
@@ -49,6 +51,7 @@ fn hold_while_threads_store(
     let alias = mapped.alias();
     std::thread::scope(|scope| {
         let is_over = &is_over;
+        let _end = AtEnd(|| is_over.store(true, Ordering::Relaxed));
         for word in 0..THREADS {
             // Two pages, one of which has one writer.
             let page = 8 + (word as u64) % 2;
@@ -65,19 +68,18 @@ fn hold_while_threads_store(
             let hold = held(tracker, how, 8..10);
             let before = values();
             // Each thread has met the held page.
-            while counts().waited < waited + THREADS as u64 {
-                std::thread::yield_now();
-            }
+            until("each writer waits", || {
+                counts().waited >= waited + THREADS as u64
+            });
             take(tracker, 8..10);
             assert_eq!(peek(tracker, 0..64), [], "nothing is stored while held");
             assert_eq!(values(), before);
             drop(hold);
-            while values().iter().zip(&before).any(|(now, then)| now == then) {
-                std::thread::yield_now();
-            }
+            until("each writer went on", || {
+                values().iter().zip(&before).all(|(now, then)| now != then)
+            });
             assert_eq!(peek(tracker, 0..64), [8..10], "what came after is seen");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 
@@ -178,7 +180,8 @@ fn system_calls_wait_for_hot_pages_and_mappings_stay_few() {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (mapped, is_over) = (&mapped, &is_over);
-            let caller = scope.spawn(move || {
+            let _end = AtEnd(|| is_over.store(true, Ordering::Relaxed));
+            scope.spawn(move || {
                 let zeroes = std::fs::File::open("/dev/zero").unwrap();
                 while !is_over.load(Ordering::Relaxed) {
                     let into = mapped.start().wrapping_add(8 * 4096);
@@ -190,10 +193,9 @@ fn system_calls_wait_for_hot_pages_and_mappings_stay_few() {
             for at in 0..160 {
                 let waited = AsyncTracker::counts(&tracker).waited;
                 let hold = held(&tracker, How::Hot, 8..9);
-                while at % 8 == 0 && AsyncTracker::counts(&tracker).waited == waited {
-                    assert!(!caller.is_finished());
-                    std::thread::yield_now();
-                }
+                until("the system call waits", || {
+                    at % 8 != 0 || AsyncTracker::counts(&tracker).waited > waited
+                });
                 take(&tracker, 8..9);
                 drop(hold);
             }

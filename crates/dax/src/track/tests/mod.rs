@@ -226,3 +226,23 @@ pub(super) fn ended(child: i32) -> i32 {
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     status
 }
+
+/// Runs its work when it is dropped, also by a panic: threads of a scope that wait for it end then, too.
+pub(super) struct AtEnd<F: FnMut()>(pub(super) F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Lets other threads run until it is so; a test that would wait for ever fails.
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..20_000_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("never: {what}");
+}
