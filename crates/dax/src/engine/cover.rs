@@ -208,10 +208,14 @@ impl Engine {
             return true;
         }
         let page = self.medium.geometry.page(mate, row);
-        match self.peek_rows(&(row..row + 1)) {
-            Ok((pages, Coverage::Complete)) if !pages.contains(page) => {
+        let peeked = self.peek_rows(&(row..row + 1));
+        let peeked = peeked.and_then(|peeked| Ok((peeked, self.tracker.may_be_blind()?)));
+        match peeked {
+            Ok(((pages, Coverage::Complete), false)) if !pages.contains(page) => {
                 state.damaged.insert(page);
             }
+            // It may have been stored to unseen: the next pass compares.
+            Ok((_, true)) => state.must_compare = true,
             // It was stored to: the next pass has it.
             Ok(_) => {}
             Err(error) => state.last_failure = Some(error.to_string()),

@@ -131,7 +131,8 @@ impl Engine {
             return Ok(Standing::Vouched);
         }
         let (written, coverage) = self.peek_rows(&(row..row + 1))?;
-        let is_blind = look.is_blind || coverage != Coverage::Complete;
+        let is_blind =
+            look.is_blind || coverage != Coverage::Complete || self.tracker.may_be_blind()?;
         Ok(match is_blind || written.contains(page) {
             true => Standing::Written,
             false => Standing::Damaged,
@@ -156,7 +157,9 @@ impl Engine {
         // A store that came before the hold is not to be overwritten.
         let (written, coverage) = self.peek_rows(&(row..row + 1))?;
         copies.copy_anew(medium, extent, row);
-        let may_be_store = written.contains(number) || coverage != Coverage::Complete;
+        let may_be_store = written.contains(number)
+            || coverage != Coverage::Complete
+            || self.tracker.may_be_blind()?;
         if may_be_store || copies.is_vouched(medium, extent, row) {
             return Ok(false);
         }
