@@ -7,6 +7,7 @@ use super::rows::{BATCH_ROWS, Rows};
 use super::state::{Engine, State};
 use crate::error::Result;
 use crate::format::{PAGE_BYTES, Sum};
+use crate::medium::PageSum;
 use crate::report::Verified;
 use crate::track::Coverage;
 
@@ -180,7 +181,8 @@ impl Engine {
             let right = sums.iter().find(|sum| Some(sum.check()) == check);
             let right = *right.expect("a sum vouches for the page");
             if sums.iter().any(|sum| sum.check() != right.check()) {
-                medium.put_sum(extent, row, right);
+                let sum = right;
+                medium.put_sums(&[PageSum { extent, row, sum }]);
                 repaired += 1;
             }
         }
