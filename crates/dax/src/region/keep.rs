@@ -39,6 +39,11 @@ pub(crate) fn keep(pool: &DaxPool, name: &str) -> Result<Kept> {
     let quick = recover::quick(found, pool.uuid(), name)?;
     if quick.is_orderly {
         let mut leases = Leases::take(&quick.medium)?;
+        if !quick.is_as_sealed()? {
+            // Somebody had it for a moment before the lease.
+            drop(leases);
+            return pass(quick).map(Kept::Open);
+        }
         return match leases.keep()? {
             Some(kept) => Ok(Kept::Sealed(kept, quick.line)),
             None => {
