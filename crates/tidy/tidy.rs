@@ -15,6 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tidy", &[]),
     ("harness", &[]),
     ("cache", &["forebay-pmem"]),
+    ("dax", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
     ("volatile", &["forebay"]),
     (
@@ -101,7 +102,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// The crates that a user's machine runs. They link nothing that stands beside them to compare, verify or
 /// measure.
 const PRODUCT: &[&str] = &[
-    "pmem", "cache", "serve", "files", "mount", "command", "capi", "preload", "cli",
+    "pmem", "cache", "dax", "serve", "files", "mount", "command", "capi", "preload", "cli",
 ];
 
 /// Which of its layers each layer of the library `crates/cache` may name, the lowest first; all of them may

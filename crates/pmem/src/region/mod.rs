@@ -11,6 +11,7 @@ pub use access::Line;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -268,6 +269,21 @@ impl Region {
     /// The file or device it was opened from.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The open file or device beneath a shared mapping, for leases, evidence and further mappings of the same
+    /// open file; none for models and memory.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.backing {
+            Backing::Shared(mapping) => Some(mapping.file().as_fd()),
+            Backing::Private(_) | Backing::Shadow(_) | Backing::Dram(_) => None,
+        }
+    }
+
+    /// Says that bytes were stored through another mapping of the file, so that the next fence does not believe an
+    /// earlier sync to have covered them.
+    pub fn note_foreign_stores(&self) {
+        self.page_sync.note_store();
     }
 
     /// What makes its bytes durable.

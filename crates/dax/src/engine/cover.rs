@@ -1,0 +1,217 @@
+//! Rows that were written are given parity and sums: steps 2 to 5 of a pass.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::pages::Pages;
+use super::rows::{BATCH_ROWS, Rows};
+use super::state::{Engine, State};
+use crate::error::Result;
+use crate::format::{PAGE_BYTES, Sum};
+use crate::medium::PageSum;
+use crate::mutants::{Mutant, mutated};
+use crate::track::Coverage;
+
+/// Which pages a pass takes for written.
+pub(super) struct Written {
+    /// Those that the tracker named, and those that wait.
+    pub pages: Pages,
+    /// And every page that matches no sum: the tracker may have missed some.
+    pub compare: bool,
+    /// The end of the scan before: no page that is found now was stored to earlier.
+    pub since: Instant,
+}
+
+/// What a batch's second look found.
+struct Again {
+    pages: Pages,
+    /// It may not have seen all: copies are compared with their pages.
+    reread: bool,
+}
+
+impl Engine {
+    /// Copies the rows, leaves out those that are stored to meanwhile, makes parity and data durable, **fence**, then the
+    /// sums, **fence**.
+    pub(super) fn cover(&self, state: &mut State, rows: &Pages, written: &Written) -> Result<()> {
+        let geometry = self.medium.geometry;
+        let pass = state.pass + 1;
+        let mut copies = Rows::new(geometry);
+        let mut covered = Vec::new();
+        let mut flushed = false;
+        for range in rows.ranges() {
+            for run in geometry.runs(range.clone(), BATCH_ROWS) {
+                copies.copy(&self.medium, run.clone());
+                let again = self.look_again(state, &run, written.compare)?;
+                for row in run {
+                    if written.compare {
+                        // A page may have been stored to and back again: what is vouched for is to be on the medium.
+                        self.flush_row(row);
+                        flushed = true;
+                    }
+                    self.cover_row(state, row, written, &again, &mut copies, &mut covered);
+                }
+            }
+        }
+        let makes_durable = flushed || !covered.is_empty();
+        if mutated(Mutant::SumsBeforeParity) {
+            self.put_sums(state, &covered, pass)?;
+        }
+        if makes_durable {
+            // Data and parity are durable before the sums that vouch for them.
+            self.medium.fence_parts()?;
+            state.counts.fences += 1;
+        }
+        if !covered.is_empty() && !mutated(Mutant::SumsBeforeParity) {
+            self.put_sums(state, &covered, pass)?;
+        }
+        state.pass = pass;
+        let now = Instant::now();
+        for PageSum { extent, row, .. } in &covered {
+            let page = geometry.page(*extent, *row);
+            state.waits.covered(page, now);
+            state.damaged.remove(&page);
+        }
+        state.counts.covered_pages += covered.len() as u64;
+        Ok(())
+    }
+
+    fn put_sums(&self, state: &mut State, covered: &[PageSum], pass: u64) -> Result<()> {
+        debug_assert!(
+            covered
+                .iter()
+                .all(|one| one.sum.0 >> 32 == pass & 0xffff_ffff)
+        );
+        self.medium.put_sums(covered);
+        // The sums are durable before the pages count as protected.
+        self.medium.fence_sidecars()?;
+        state.counts.fences += 1;
+        Ok(())
+    }
+
+    fn flush_row(&self, row: u64) {
+        for extent in 0..self.medium.geometry.extents() {
+            self.medium.flush_page(extent, row);
+        }
+    }
+
+    /// Step 3: which pages of a run were stored to since they were taken.
+    fn look_again(&self, state: &mut State, run: &Range<u64>, compare: bool) -> Result<Again> {
+        if mutated(Mutant::RescanSkipped) {
+            return Ok(Again {
+                pages: Pages::default(),
+                reread: false,
+            });
+        }
+        let (pages, coverage) = self.peek_rows(run)?;
+        let is_partial = coverage != Coverage::Complete;
+        state.must_compare |= is_partial;
+        let reread = compare || is_partial;
+        Ok(Again { pages, reread })
+    }
+
+    /// Pages of a run of rows that the tracker calls written now, without taking them.
+    pub(super) fn peek_rows(&self, run: &Range<u64>) -> Result<(Pages, Coverage)> {
+        let geometry = self.medium.geometry;
+        let mut found = Vec::new();
+        let mut coverage = Coverage::Complete;
+        for extent in 0..geometry.extents() {
+            let first = geometry.page(extent, run.start);
+            let pages = first..first + (run.end - run.start);
+            match self.tracker.peek_written(pages, &mut found)? {
+                Coverage::Complete => {}
+                missed => coverage = missed,
+            }
+        }
+        Ok((Pages::new(found), coverage))
+    }
+
+    /// Streams the parity of a row whose copies are good, and adds its written pages to `covered`.
+    fn cover_row(
+        &self,
+        state: &mut State,
+        row: u64,
+        written: &Written,
+        again: &Again,
+        copies: &mut Rows,
+        covered: &mut Vec<PageSum>,
+    ) {
+        let geometry = self.medium.geometry;
+        let extents = 0..geometry.extents();
+        let vouched: Vec<bool> = extents
+            .clone()
+            .map(|extent| copies.is_vouched(&self.medium, extent, row))
+            .collect();
+        let is_written = |extent: usize| {
+            written.pages.contains(geometry.page(extent, row))
+                || (written.compare && !vouched[extent])
+        };
+        let taken: Vec<usize> = extents
+            .clone()
+            .filter(|&extent| is_written(extent))
+            .collect();
+        if taken.is_empty() {
+            return;
+        }
+        for &extent in &taken {
+            state.waits.found(geometry.page(extent, row), written.since);
+        }
+        let is_again = |extent: usize| {
+            let page = geometry.page(extent, row);
+            again.pages.contains(page)
+                || (again.reread && !copies.is_unchanged(&self.medium, extent, row))
+        };
+        let has_moved = extents.clone().any(is_again);
+        let is_sound = !has_moved
+            && extents
+                .filter(|extent| !taken.contains(extent))
+                .all(|mate| vouched[mate] || self.is_mate_sound(state, mate, row, copies));
+        if !is_sound
+            || taken
+                .iter()
+                .any(|&extent| copies.check(extent, row).is_none())
+        {
+            for &extent in &taken {
+                state.waits.skipped(geometry.page(extent, row));
+                state.counts.skipped_pages += 1;
+            }
+            return;
+        }
+        let mut parity = [0; PAGE_BYTES as usize];
+        copies.parity(row, &mut parity);
+        self.medium
+            .stream_page(geometry.parity_role(), row, &parity);
+        for extent in taken {
+            self.medium.flush_page(extent, row);
+            let check = copies.check(extent, row).expect("looked at above");
+            let sum = Sum::from_check(check, state.pass + 1);
+            covered.push(PageSum { extent, row, sum });
+        }
+    }
+
+    /// A mate that matches no sum although nobody stored to it is looked at once more, from the medium. If it still does
+    /// not match it is damaged: the row's parity is from before the store, so it does not give the page, and nothing
+    /// that is made of it may replace that parity.
+    fn is_mate_sound(&self, state: &mut State, mate: usize, row: u64, copies: &mut Rows) -> bool {
+        if mutated(Mutant::MateFromUnverifiedPage) {
+            return true;
+        }
+        copies.copy_anew(&self.medium, mate, row);
+        if copies.is_vouched(&self.medium, mate, row) {
+            return true;
+        }
+        let page = self.medium.geometry.page(mate, row);
+        let peeked = self.peek_rows(&(row..row + 1));
+        let peeked = peeked.and_then(|peeked| Ok((peeked, self.tracker.may_be_blind()?)));
+        match peeked {
+            Ok(((pages, Coverage::Complete), false)) if !pages.contains(page) => {
+                state.damaged.insert(page);
+            }
+            // It may have been stored to unseen: the next pass compares.
+            Ok((_, true)) => state.must_compare = true,
+            // It was stored to: the next pass has it.
+            Ok(_) => {}
+            Err(error) => state.last_failure = Some(error.to_string()),
+        }
+        false
+    }
+}

@@ -1,0 +1,216 @@
+//! Comparing pages with their sums and rows with their parity, and repairing what differs.
+
+use std::ops::Range;
+
+use super::pages::Pages;
+use super::rows::{BATCH_ROWS, Rows};
+use super::state::{Engine, State};
+use crate::error::Result;
+use crate::format::{PAGE_BYTES, Sum};
+use crate::medium::PageSum;
+use crate::report::Verified;
+use crate::track::Coverage;
+
+type Page = [u8; PAGE_BYTES as usize];
+
+/// How a page of a row stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// A sum vouches for it.
+    Vouched,
+    /// It was stored to, or may have been: the next pass has it.
+    Written,
+    /// No sum vouches for it, and nobody stored to it.
+    Damaged,
+}
+
+impl Engine {
+    /// Looks at these pages of the region, and repairs what their rows give. Pages that are stored to are left to passes.
+    pub fn verify(&self, pages: &Range<u64>) -> Result<Verified> {
+        let mut state = self.lock();
+        let mut verified = Verified::default();
+        let geometry = self.medium.geometry;
+        let mut copies = Rows::new(geometry);
+        for rows in self.rows_of(std::slice::from_ref(pages)).ranges() {
+            for run in geometry.runs(rows.clone(), BATCH_ROWS) {
+                let (before, coverage) = self.peek_rows(&run)?;
+                copies.copy(&self.medium, run.clone());
+                let (after, _) = self.peek_rows(&run)?;
+                let written = [before.ranges(), after.ranges()].concat();
+                let look = Look {
+                    wanted: pages,
+                    written: Pages::new(written),
+                    is_blind: coverage != Coverage::Complete || state.must_compare,
+                };
+                for row in run {
+                    self.verify_row(&mut state, row, &look, &mut copies, &mut verified)?;
+                }
+            }
+        }
+        if verified.repaired > 0 {
+            // What was repaired is durable before it counts as good.
+            self.medium.fence_parts()?;
+            self.medium.fence_sidecars()?;
+        }
+        state.counts.repaired_pages += verified.repaired;
+        Ok(verified)
+    }
+
+    fn verify_row(
+        &self,
+        state: &mut State,
+        row: u64,
+        look: &Look<'_>,
+        copies: &mut Rows,
+        verified: &mut Verified,
+    ) -> Result<()> {
+        let geometry = self.medium.geometry;
+        let extents = 0..geometry.extents();
+        let mut standings: Vec<Standing> = Vec::with_capacity(geometry.extents());
+        for extent in extents.clone() {
+            standings.push(self.standing(state, extent, row, look, copies)?);
+        }
+        let bad: Vec<usize> = extents
+            .clone()
+            .filter(|&extent| standings[extent] == Standing::Damaged)
+            .collect();
+        let others_stand = |bad: usize| {
+            let mut others = extents.clone().filter(|&other| other != bad);
+            others.all(|other| standings[other] == Standing::Vouched)
+        };
+        for extent in bad {
+            let page = geometry.page(extent, row);
+            let is_repaired = others_stand(extent) && self.rebuild_page(extent, row, copies)?;
+            if is_repaired {
+                standings[extent] = Standing::Vouched;
+                verified.repaired += 1;
+                state.damaged.remove(&page);
+                break;
+            }
+            state.damaged.insert(page);
+        }
+        for extent in extents.clone() {
+            let page = geometry.page(extent, row);
+            if !look.wanted.contains(&page) {
+                continue;
+            }
+            match standings[extent] {
+                Standing::Written => verified.skipped_as_written += 1,
+                Standing::Vouched => verified.looked_at += 1,
+                Standing::Damaged => {
+                    verified.looked_at += 1;
+                    verified.damaged.push(page * PAGE_BYTES);
+                }
+            }
+        }
+        let all_vouched = standings.iter().all(|&one| one == Standing::Vouched);
+        if all_vouched {
+            verified.repaired += self.verify_sums(row, copies);
+            verified.repaired += u64::from(self.verify_parity(row, copies));
+        }
+        Ok(())
+    }
+
+    /// How a page stands; one that no sum vouches for is looked at once more, from the medium.
+    fn standing(
+        &self,
+        state: &State,
+        extent: usize,
+        row: u64,
+        look: &Look<'_>,
+        copies: &mut Rows,
+    ) -> Result<Standing> {
+        let page = self.medium.geometry.page(extent, row);
+        if look.written.contains(page) || state.waits.is_waiting(page) {
+            return Ok(Standing::Written);
+        }
+        if copies.is_vouched(&self.medium, extent, row) {
+            return Ok(Standing::Vouched);
+        }
+        copies.copy_anew(&self.medium, extent, row);
+        if copies.is_vouched(&self.medium, extent, row) {
+            return Ok(Standing::Vouched);
+        }
+        let (written, coverage) = self.peek_rows(&(row..row + 1))?;
+        let is_blind =
+            look.is_blind || coverage != Coverage::Complete || self.tracker.may_be_blind()?;
+        Ok(match is_blind || written.contains(page) {
+            true => Standing::Written,
+            false => Standing::Damaged,
+        })
+    }
+
+    /// Puts a damaged page right from its row, its writers held; whether it could.
+    fn rebuild_page(&self, extent: usize, row: u64, copies: &mut Rows) -> Result<bool> {
+        let medium = &self.medium;
+        let mut parity: Page = [0; PAGE_BYTES as usize];
+        let parity_role = medium.geometry.parity_role();
+        medium.read_page(parity_role, row, &mut parity);
+        let page = copies.rebuilt(extent, row, &parity);
+        let sum = Sum::of(&page, extent, row, 0);
+        if !medium.is_vouched(extent, row, sum.check()) {
+            return Ok(false);
+        }
+        let number = medium.geometry.page(extent, row);
+        let Some(_hold) = self.tracker.hold(number..number + 1)? else {
+            return Ok(false);
+        };
+        // A store that came before the hold is not to be overwritten.
+        let (written, coverage) = self.peek_rows(&(row..row + 1))?;
+        copies.copy_anew(medium, extent, row);
+        let may_be_store = written.contains(number)
+            || coverage != Coverage::Complete
+            || self.tracker.may_be_blind()?;
+        if may_be_store || copies.is_vouched(medium, extent, row) {
+            return Ok(false);
+        }
+        medium.stream_page(extent, row, &page);
+        // The page is on the medium before its writers may add to it.
+        medium.fence_parts()?;
+        copies.copy_anew(medium, extent, row);
+        Ok(copies.is_vouched(medium, extent, row))
+    }
+
+    /// Makes both copies of each page's sum the one that vouches for it; how many were not.
+    fn verify_sums(&self, row: u64, copies: &Rows) -> u64 {
+        let medium = &self.medium;
+        let mut repaired = 0;
+        for extent in 0..medium.geometry.extents() {
+            let sums = medium.sums(extent, row);
+            let check = copies.check(extent, row);
+            let right = sums.iter().find(|sum| Some(sum.check()) == check);
+            let right = *right.expect("a sum vouches for the page");
+            if sums.iter().any(|sum| sum.check() != right.check()) {
+                let sum = right;
+                medium.put_sums(&[PageSum { extent, row, sum }]);
+                repaired += 1;
+            }
+        }
+        repaired
+    }
+
+    /// Makes the parity of a row fit pages that sums vouch for; whether it did not.
+    fn verify_parity(&self, row: u64, copies: &Rows) -> bool {
+        let medium = &self.medium;
+        let role = medium.geometry.parity_role();
+        let mut right: Page = [0; PAGE_BYTES as usize];
+        let mut found: Page = [0; PAGE_BYTES as usize];
+        copies.parity(row, &mut right);
+        if medium.read_page(role, row, &mut found).is_some() && found == right {
+            return false;
+        }
+        if medium.read_page_anew(role, row, &mut found).is_some() && found == right {
+            return false;
+        }
+        medium.stream_page(role, row, &right);
+        true
+    }
+}
+
+/// What one run of rows is looked at with.
+struct Look<'p> {
+    wanted: &'p Range<u64>,
+    written: Pages,
+    /// The tracker may have missed stores: what matches no sum may be one.
+    is_blind: bool,
+}

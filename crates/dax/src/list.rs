@@ -1,0 +1,99 @@
+//! Which regions lie beside a pool's members.
+
+use std::collections::BTreeSet;
+
+use forebay_pmem::Region;
+
+use crate::error::{Error, Result};
+use crate::medium::Sidecar;
+use crate::pool::{DaxPool, check_name, region_of_sidecar, sidecar_path};
+use crate::report::{Listed, RegionState};
+
+/// The regions of a pool, by name. Nothing is locked or changed; a region that is open changes meanwhile.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn list(pool: &DaxPool) -> Result<Vec<Listed>> {
+    let names = names(pool)?;
+    Ok(names.into_iter().map(|name| look_at(pool, name)).collect())
+}
+
+/// Names of regions of which a sidecar lies beside a member.
+pub(crate) fn names(pool: &DaxPool) -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for member in 0..pool.members().len() {
+        let directory = pool.directory(member);
+        let failed = |error| Error::io("list the directory", &directory, error);
+        let entries = match std::fs::read_dir(&directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
+            let file_name = entry.map_err(failed)?.file_name();
+            let name = file_name.to_str().and_then(region_of_sidecar);
+            names.extend(
+                name.filter(|name| check_name(name).is_ok())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    Ok(names)
+}
+
+fn look_at(pool: &DaxPool, name: String) -> Listed {
+    let mut listed = Listed {
+        name,
+        size_bytes: 0,
+        width: 0,
+        state: RegionState::Open,
+        generation: 0,
+        unverified_pages: 0,
+        lost_pages: 0,
+        paths: Vec::new(),
+        contiguous: None,
+        faults: Vec::new(),
+    };
+    for member in 0..pool.members().len() {
+        let directory = pool.directory(member);
+        for is_parity in [false, true] {
+            let path = sidecar_path(&directory, &listed.name, is_parity);
+            if !path.exists() {
+                continue;
+            }
+            let region = match Region::open_read_only(&path) {
+                Ok(region) => region,
+                Err(error) => {
+                    listed.faults.push(error.to_string());
+                    continue;
+                }
+            };
+            let lines = Sidecar::new(region, path.clone()).lines();
+            let newest = lines
+                .into_iter()
+                .flatten()
+                .map(|(line, _)| line)
+                .max_by_key(|line| line.generation);
+            let Some(line) = newest else {
+                listed
+                    .faults
+                    .push(format!("{}: no line of it can be read", path.display()));
+                continue;
+            };
+            if line.generation > listed.generation {
+                listed.size_bytes = line.geometry.size_bytes;
+                listed.width = line.geometry.width;
+                listed.state = line.state;
+                listed.generation = line.generation;
+                listed.unverified_pages = line.unverified_pages;
+                listed.lost_pages = line.lost_pages;
+                listed.paths = line.files.into_iter().map(|file| file.path).collect();
+            }
+        }
+    }
+    for path in &listed.paths {
+        if !path.exists() {
+            listed.faults.push(format!("{}: not there", path.display()));
+        }
+    }
+    listed
+}

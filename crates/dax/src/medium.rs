@@ -1,0 +1,235 @@
+//! The files of one region, opened: extents, parity and sidecars, over real memory or over models of it.
+
+#![allow(unsafe_code, reason = "std tells nothing of a borrowed descriptor")]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use forebay_pmem::Region;
+
+use crate::error::{Error, Result};
+use crate::format::{Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned};
+use crate::mutants::{Mutant, mutated};
+
+const CACHE_LINE_BYTES: u64 = forebay_pmem::LINE_BYTES as u64;
+
+/// A sum, and the page that it is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSum {
+    pub extent: usize,
+    pub row: u64,
+    pub sum: Sum,
+}
+
+/// A data extent or the parity.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub region: Region,
+    pub path: PathBuf,
+    /// Of a model, which has no file that could tell.
+    pub model_evidence: Evidence,
+}
+
+impl Part {
+    pub fn new(region: Region, path: PathBuf) -> Part {
+        Part {
+            region,
+            path,
+            model_evidence: Evidence::default(),
+        }
+    }
+
+    /// What the file system says of it now.
+    pub fn evidence(&self) -> Result<Evidence> {
+        let Some(file) = self.region.descriptor() else {
+            return Ok(self.model_evidence);
+        };
+        let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: a descriptor that is open, and room for what the call fills; all zeroes are valid, too.
+        let (done, found) = unsafe {
+            let done = libc::fstat(file.as_raw_fd(), found.as_mut_ptr());
+            (done, found.assume_init())
+        };
+        if done != 0 {
+            let error = io::Error::last_os_error();
+            return Err(Error::io("find out when it was changed", &self.path, error));
+        }
+        let ns = |seconds: i64, ns: i64| (seconds as u64).wrapping_mul(1_000_000_000) + ns as u64;
+        Ok(Evidence {
+            inode: found.st_ino,
+            size_bytes: found.st_size as u64,
+            mtime_ns: ns(found.st_mtime, found.st_mtime_nsec),
+            ctime_ns: ns(found.st_ctime, found.st_ctime_nsec),
+        })
+    }
+}
+
+/// A sidecar: two lines in turn, then sums.
+#[derive(Debug)]
+pub(crate) struct Sidecar {
+    pub region: Region,
+    pub path: PathBuf,
+    /// Where the next line goes: never over the newest valid one.
+    next_slot: AtomicUsize,
+}
+
+impl Sidecar {
+    pub fn new(region: Region, path: PathBuf) -> Sidecar {
+        Sidecar {
+            region,
+            path,
+            next_slot: AtomicUsize::new(0),
+        }
+    }
+
+    /// Both lines, as the medium has them.
+    pub fn lines(&self) -> [Result<(Line, usize), NoLine>; 2] {
+        let lines = [0, 1].map(|slot| {
+            let at = slot * PAGE_BYTES;
+            let mut bytes = [0; LINE_BYTES];
+            self.region.evict(at, LINE_BYTES);
+            self.region.read(at, &mut bytes);
+            match self.region.has_media_error(at, LINE_BYTES) {
+                true => Err(NoLine::Damaged),
+                false => Line::decode(&bytes),
+            }
+        });
+        let generation = |slot: usize| lines[slot].as_ref().map_or(0, |(line, _)| line.generation);
+        let newest = usize::from(generation(1) > generation(0));
+        self.next_slot.store(1 - newest, Ordering::Relaxed);
+        lines
+    }
+
+    /// Streams a line; the region's next fence by this thread makes it durable.
+    pub fn put_line(&self, line: &Line, role: usize) {
+        let slot = self.next_slot.fetch_xor(1, Ordering::Relaxed) as u64;
+        self.region.stream(slot * PAGE_BYTES, &line.encode(role));
+    }
+}
+
+/// All files of a region. Of each the number is its role: the data extents in order, then the parity.
+#[derive(Debug)]
+pub(crate) struct Medium {
+    pub geometry: Geometry,
+    pub parts: Vec<Part>,
+    pub sidecars: Vec<Sidecar>,
+}
+
+impl Medium {
+    /// Fences of all files so far.
+    #[cfg(test)]
+    pub fn fences(&self) -> u64 {
+        let parts = self.parts.iter().map(|part| &part.region);
+        let sidecars = self.sidecars.iter().map(|sidecar| &sidecar.region);
+        parts
+            .chain(sidecars)
+            .map(|region| region.counters().fences)
+            .sum()
+    }
+
+    /// The two copies of a page's sum: beside the page, and beside the parity.
+    pub fn sums(&self, extent: usize, row: u64) -> [Sum; 2] {
+        let places = self.places_of_sum(extent, row);
+        places.map(|(role, at)| Sum(self.sidecars[role].region.load_u64(at)))
+    }
+
+    /// The number of the last pass that made a sum; `known` is one that ended before.
+    pub fn newest_pass(&self, known: u64) -> u64 {
+        let mut ahead = 0;
+        for extent in 0..self.geometry.extents() {
+            for row in 0..self.geometry.rows() {
+                for sum in self.sums(extent, row) {
+                    ahead = sum.passes_after(known).max(ahead);
+                }
+            }
+        }
+        known + u64::from(ahead)
+    }
+
+    /// Whether either copy of its sum vouches for a page with this check.
+    pub fn is_vouched(&self, extent: usize, row: u64, check: u32) -> bool {
+        let sums = self.sums(extent, row);
+        sums.iter().any(|sum| sum.check() == check)
+    }
+
+    /// Stores sums, each to both sidecars, and sends each of their lines on its way once; the fence of the sidecars makes
+    /// them durable.
+    pub fn put_sums(&self, sums: &[PageSum]) {
+        let mut lines = Vec::new();
+        for PageSum { extent, row, sum } in sums {
+            for (role, at) in self.places_of_sum(*extent, *row) {
+                self.sidecars[role].region.store_u64(at, sum.0);
+                lines.push((role, at / CACHE_LINE_BYTES));
+            }
+        }
+        lines.sort_unstable();
+        lines.dedup();
+        for (role, line) in lines {
+            let at = line * CACHE_LINE_BYTES;
+            self.sidecars[role]
+                .region
+                .flush(at, CACHE_LINE_BYTES as usize);
+        }
+    }
+
+    /// Role of the sidecar, and the offset in it.
+    fn places_of_sum(&self, extent: usize, row: u64) -> [(usize, u64); 2] {
+        let geometry = self.geometry;
+        [
+            (extent, geometry.sum_at(row)),
+            (geometry.parity_role(), geometry.sum_at_parity(extent, row)),
+        ]
+    }
+
+    /// Copies a page of a part out, and returns its check; none where the medium failed on it.
+    pub fn read_page(&self, extent: usize, row: u64, out: &mut [u8]) -> Option<u32> {
+        let region = &self.parts[extent].region;
+        let at = row * PAGE_BYTES;
+        let crc = region.read_crc32c(at, out);
+        (!region.has_media_error(at, out.len())).then(|| turned(crc, extent, row))
+    }
+
+    /// As [`Medium::read_page`], of what the medium has, not of what a cache does.
+    pub fn read_page_anew(&self, extent: usize, row: u64, out: &mut [u8]) -> Option<u32> {
+        let at = row * PAGE_BYTES;
+        self.parts[extent].region.evict(at, out.len());
+        self.read_page(extent, row, out)
+    }
+
+    /// Sends what programs have stored to a page on its way to the medium; the fence of the parts makes it durable.
+    pub fn flush_page(&self, extent: usize, row: u64) {
+        if mutated(Mutant::PagesNotFlushed) {
+            return;
+        }
+        let at = row * PAGE_BYTES;
+        let region = &self.parts[extent].region;
+        region.flush(at, PAGE_BYTES as usize);
+        // It was stored to through the program's mapping, of which this one does not know.
+        region.note_foreign_stores();
+    }
+
+    /// Writes a page of a part; the fence of the parts makes it durable.
+    pub fn stream_page(&self, part: usize, row: u64, page: &[u8]) {
+        self.parts[part].region.stream(row * PAGE_BYTES, page);
+    }
+
+    /// Makes durable what this thread has streamed or flushed to the extents and the parity.
+    pub fn fence_parts(&self) -> Result<()> {
+        fence(self.parts.iter().map(|part| &part.region))
+    }
+
+    /// The same of the sidecars.
+    pub fn fence_sidecars(&self) -> Result<()> {
+        fence(self.sidecars.iter().map(|sidecar| &sidecar.region))
+    }
+}
+
+fn fence<'r>(regions: impl Iterator<Item = &'r Region>) -> Result<()> {
+    let regions: Vec<&Region> = regions.collect();
+    for fenced in Region::fence_all(&regions) {
+        fenced?;
+    }
+    Ok(())
+}

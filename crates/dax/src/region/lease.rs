@@ -1,0 +1,166 @@
+//! Write leases: the proof that no other program has an extent open or mapped.
+
+#![allow(unsafe_code, reason = "std knows no leases")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use crate::engine::Alone;
+use crate::error::{Error, ErrorKind, Result};
+use crate::medium::{Medium, Part};
+
+const F_SETSIG: libc::c_int = 10;
+
+/// What came of asking for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
+    /// It is held: nobody else has the file open or mapped, and whoever opens it waits.
+    Held,
+    /// Somebody has it open or mapped.
+    Refused,
+    /// The file system has none, or not for this user: nothing is known.
+    Unknown,
+}
+
+/// Asks for a write lease on an open file that was opened once.
+pub(super) fn take(file: BorrowedFd<'_>) -> Lease {
+    // A signal that does nothing by default, where the kernel's choice would end the process; the holder looks for itself.
+    // SAFETY: plain system calls on a descriptor that is open.
+    let done = unsafe {
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK)
+    };
+    if done == 0 {
+        return Lease::Held;
+    }
+    match io::Error::last_os_error().raw_os_error() {
+        Some(libc::EAGAIN) => Lease::Refused,
+        _ => Lease::Unknown,
+    }
+}
+
+/// Whether nobody waits for it to be let go.
+fn is_unbroken(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: a plain system call on a descriptor that is open.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
+}
+
+/// Lets it go.
+pub(super) fn release(file: BorrowedFd<'_>) {
+    let file: RawFd = file.as_raw_fd();
+    // SAFETY: a plain system call on a descriptor that is open.
+    unsafe { libc::fcntl(file, libc::F_SETLEASE, libc::F_UNLCK) };
+}
+
+/// Leases on all data extents of a region, as far as there can be any.
+pub(crate) struct Leases<'m> {
+    medium: &'m Medium,
+    held: Vec<usize>,
+    are_kept: bool,
+}
+
+impl Drop for Leases<'_> {
+    fn drop(&mut self) {
+        if self.are_kept {
+            return;
+        }
+        for &extent in &self.held {
+            if let Some(file) = self.medium.parts[extent].region.descriptor() {
+                release(file);
+            }
+        }
+    }
+}
+
+impl<'m> Leases<'m> {
+    /// Takes them.
+    ///
+    /// # Errors
+    /// A program has an extent open or mapped.
+    pub fn take(medium: &'m Medium) -> Result<Leases<'m>> {
+        let mut leases = Leases {
+            medium,
+            held: Vec::new(),
+            are_kept: false,
+        };
+        for extent in 0..medium.geometry.extents() {
+            let part = &medium.parts[extent];
+            let taken = part.region.descriptor().map_or(Lease::Unknown, take);
+            match taken {
+                Lease::Held => leases.held.push(extent),
+                Lease::Unknown => {}
+                Lease::Refused => {
+                    let path = part.path.clone();
+                    return Err(ErrorKind::Mapped { path }.into());
+                }
+            }
+        }
+        Ok(leases)
+    }
+    /// Descriptors of the same open files, not locked any more, which have the leases from now on; none where there are
+    /// no leases.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn keep(&mut self) -> Result<Option<KeptLeases>> {
+        if self.held.len() < self.medium.geometry.extents() {
+            return Ok(None);
+        }
+        let mut files = Vec::new();
+        for &extent in &self.held {
+            let part = &self.medium.parts[extent];
+            let file = part.region.descriptor().expect("it has a lease");
+            let file = file.try_clone_to_owned();
+            let failed = |error| Error::io("keep its lease", &part.path, error);
+            let file = File::from(file.map_err(failed)?);
+            file.unlock().map_err(failed)?;
+            files.push(file);
+        }
+        self.are_kept = true;
+        Ok(Some(KeptLeases(files)))
+    }
+}
+
+/// Write leases on a region's data extents, which nobody else has open; let go when dropped.
+#[derive(Debug)]
+pub(crate) struct KeptLeases(Vec<File>);
+
+impl KeptLeases {
+    /// Whether somebody waits to open an extent.
+    pub fn are_wanted(&self) -> bool {
+        !self.0.iter().all(|file| is_unbroken(file.as_fd()))
+    }
+}
+
+/// Whether nobody else has a part open or mapped now.
+///
+/// # Errors
+/// Somebody has.
+pub(super) fn check_alone(part: &Part) -> Result<()> {
+    let Some(file) = part.region.descriptor() else {
+        return Ok(());
+    };
+    match take(file) {
+        Lease::Held => release(file),
+        Lease::Unknown => {}
+        Lease::Refused => {
+            let path = part.path.clone();
+            return Err(ErrorKind::Mapped { path }.into());
+        }
+    }
+    Ok(())
+}
+
+impl Alone for Leases<'_> {
+    fn check(&self) -> Result<()> {
+        for &extent in &self.held {
+            let part = &self.medium.parts[extent];
+            if !part.region.descriptor().is_some_and(is_unbroken) {
+                let path = part.path.clone();
+                return Err(ErrorKind::Mapped { path }.into());
+            }
+        }
+        Ok(())
+    }
+}
