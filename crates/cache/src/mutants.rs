@@ -69,6 +69,7 @@ forebay_pmem::define_mutants! {
         WrittenBackUnderZeroing,
         WatermarkPassesInFlight,
         FilledAfterDetach,
+        ReadAfterDetach,
         CleanEntriesNotFlushed,
         LostTableForgotten,
         LostSlotServed,

@@ -3,11 +3,16 @@
 
 mod fixtures;
 
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fixtures::{BLOCK, Rig, block, get, open, put, quiet, tiny};
-use forebay::{Backing, Error, ErrorKind, Volume};
+use forebay::{
+    Backing, BackingCounters, BackingIdentity, BackingStore, Error, ErrorKind, MemoryStore, Volume,
+    WriteRun,
+};
 use forebay_pmem::shadow::FenceFailure;
 
 fn is_refused(result: forebay::Result<()>) -> bool {
@@ -28,7 +33,7 @@ fn behind(rig: &Rig, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_left_of_a_detached_volume_reads_and_does_not_write() {
+fn what_is_left_of_a_detached_volume_neither_reads_nor_writes() {
     let rig = Rig::new(&tiny(), 1);
     let volume = rig.attach();
     put(&volume, 1, &block(1, 1));
@@ -40,9 +45,13 @@ fn what_is_left_of_a_detached_volume_reads_and_does_not_write() {
     assert!(is_refused(left.write(3, &block(3, 1))));
     assert!(is_refused(left.discard(1..3)), "nor behind the cache");
     let mut in_place = left.begin();
-    in_place.write_at(BLOCK as u64 + 5, b"delta").expect("edit");
-    assert!(is_refused(in_place.commit()));
-    assert!(get(&left, 1).expect("read") == block(1, 1));
+    let edited = in_place.write_at(BLOCK as u64 + 5, b"delta");
+    assert!(is_refused(edited.and_then(|()| in_place.commit())));
+    assert!(is_refused(get(&left, 1).map(drop)));
+    assert!(is_refused(left.read(1, &mut [0; 3 * BLOCK])), "a run");
+    assert!(is_refused(left.read_atomic(1, &mut [0; 2 * BLOCK])));
+    assert!(is_refused(left.block_states(0..8, |_, _| true)));
+    assert!(behind(&rig, 1) == block(1, 1));
     assert_eq!(rig.pool.stats().cached_blocks, 0, "no read brings it back");
     assert!(rig.pool.detach(left).is_err(), "once is enough");
     let pool = open(&rig.images(), quiet()).expect("no block of an unknown volume");
@@ -58,6 +67,78 @@ fn a_volume_that_comes_back_is_another_one() {
     let new = rig.attach();
     put(&new, 1, &block(1, 2));
     assert!(is_refused(try_put(&old, 1, 1)));
+    assert!(
+        is_refused(get(&old, 1).map(drop)),
+        "older than the new one's"
+    );
+    assert!(get(&new, 1).expect("read") == block(1, 2));
+}
+
+/// A store that does something once, after it has answered a read.
+struct Between {
+    store: MemoryStore,
+    after: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl BackingStore for Between {
+    fn size_bytes(&self) -> u64 {
+        self.store.size_bytes()
+    }
+    fn identity(&self) -> BackingIdentity {
+        self.store.identity()
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.store.read_at(offset, out)?;
+        let after = self.after.lock().expect("no thread panicked").take();
+        after.into_iter().for_each(|after| after());
+        Ok(())
+    }
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        self.store.write_runs(runs)
+    }
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.store.zero_range(offset, len_bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.store.sync()
+    }
+    fn counters(&self) -> BackingCounters {
+        self.store.counters()
+    }
+    fn transport(&self) -> String {
+        self.store.transport()
+    }
+}
+
+#[test]
+fn a_read_that_a_detach_overtakes_mixes_nothing_of_the_next_volume_in() {
+    let rig = Rig::new(&tiny(), 1);
+    let store = Arc::new(Between {
+        store: MemoryStore::new(64 * BLOCK as u64),
+        after: Mutex::new(None),
+    });
+    let pool = Arc::new(rig.pool);
+    let old = pool
+        .attach(Backing::from_store(store.clone()))
+        .expect("attach");
+    let (again, attached) = (Arc::downgrade(&pool), store.clone());
+    let (gone, next) = (old.clone(), Arc::new(Mutex::new(None)));
+    let kept = next.clone();
+    // Block 0 is read by now, and block 1 is not.
+    *store.after.lock().expect("lock") = Some(Box::new(move || {
+        let pool = again.upgrade().expect("the pool is open");
+        pool.detach(gone).expect("detach");
+        let new = pool.attach(Backing::from_store(attached)).expect("attach");
+        let both = [block(0, 2), block(1, 2)].concat();
+        new.write(0, &both).expect("write");
+        new.flush().expect("flush");
+        *kept.lock().expect("lock") = Some(new);
+    }));
+    let mut both = vec![1; 2 * BLOCK];
+    let read = old.read_atomic(0, &mut both);
+    assert!(store.after.lock().expect("lock").is_none(), "it was read");
+    assert!(is_refused(read));
+    let new = next.lock().expect("lock").take().expect("attached");
     assert!(get(&new, 1).expect("read") == block(1, 2));
 }
 

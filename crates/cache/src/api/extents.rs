@@ -72,7 +72,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange): outside the volume.
-    /// [`ErrorKind::Volume`](crate::ErrorKind::Volume): the volume has no backing.
+    /// [`ErrorKind::Volume`](crate::ErrorKind::Volume): the volume has no backing, or was detached.
     pub fn block_states(
         &self,
         blocks: Range<u64>,
@@ -130,6 +130,7 @@ impl Volume {
             // Past the last byte of the volume every block reads as zeroes.
             let inside = to.min(self.size_bytes()).saturating_sub(from);
             let run = backing.run_at(from, inside.max(1));
+            self.state.check_here()?;
             let whole = match run.is_hole && run.len_bytes < inside {
                 // A block that is only begun by the hole may hold anything.
                 true => run.len_bytes / block_bytes,

@@ -9,7 +9,7 @@ use super::zeroings::Zeroings;
 use crate::backing::{Backing, BackingIdentity, BackingWait, FaultDomain, Limited};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// What the pool knows of a volume.
 pub(crate) struct VolumeState {
@@ -23,6 +23,9 @@ pub(crate) struct VolumeState {
     pub(crate) health: Health,
     /// What bulk discards have zeroed behind the cache and no sync has made durable.
     pub(crate) zeroings: Zeroings,
+    /// Another volume may be attached to the backing by now: what that has may be older than what was acknowledged
+    /// there, and change between two reads.
+    is_gone: AtomicBool,
 }
 
 impl VolumeState {
@@ -66,6 +69,23 @@ impl VolumeState {
         })
     }
 
+    /// The volume's last blocks are on its backing, or they are not after all and it is in use as before.
+    pub(crate) fn set_gone(&self, is_gone: bool) {
+        self.is_gone.store(is_gone, Ordering::Release);
+    }
+
+    /// Fails once the volume was detached. Asked after the backing answered: what it gave before that is right.
+    pub(crate) fn check_here(&self) -> Result<()> {
+        if self.is_gone.load(Ordering::Acquire) && !mutated(Mutant::ReadAfterDetach) {
+            return Err(ErrorKind::Volume(format!(
+                "{} was detached; attach its backing again and use what that returns",
+                self.path.display()
+            ))
+            .into());
+        }
+        Ok(())
+    }
+
     /// A volume without a backing.
     pub(crate) fn new(id: u32, identity: &BackingIdentity) -> VolumeState {
         VolumeState {
@@ -76,6 +96,7 @@ impl VolumeState {
             limited: OnceLock::new(),
             health: Health::default(),
             zeroings: Zeroings::default(),
+            is_gone: AtomicBool::new(false),
         }
     }
 

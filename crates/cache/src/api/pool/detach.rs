@@ -18,8 +18,8 @@ const PASSES_MAX: usize = 4;
 const DIRTY_BLOCKS_LEFT: usize = 256;
 
 impl Pool {
-    /// Writes everything of a volume back, drops its blocks and forgets it. Writes through other
-    /// clones of the volume fail from some moment on; what was acknowledged before is in the backing,
+    /// Writes everything of a volume back, drops its blocks and forgets it. Writes, then reads through
+    /// other clones of the volume fail from some moment on; what was acknowledged before is in the backing,
     /// and synced. A clean volume goes at once.
     ///
     /// # Errors
@@ -53,6 +53,7 @@ impl Pool {
         volume.state.zeroings.wait(0..u64::MAX);
         let gone = self.forget(&volume, &found, &mut drain);
         if gone.is_err() && self.may_go_on(&found) {
+            volume.state.set_gone(false);
             pipeline.table().live().add(found.id);
         }
         gone
@@ -89,6 +90,8 @@ impl Pool {
             let epoch = volume.state.health.sync_epoch();
             let synced = volume.state.health.sync_all_since(epoch, backing);
             synced.map_err(|source| volume.state.backing_error(source))?;
+            // Before the mark says that any pool may have it.
+            volume.state.set_gone(true);
             self.end_mark(backing, found)?;
         }
         let standing = Standing::default();

@@ -97,11 +97,15 @@ impl Volume {
     pub(super) fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
         let offset = block * self.block_size() as u64;
         let backing = self.state.backing()?;
+        // It is another volume's: that one's reads need not queue behind these.
+        self.state.check_here()?;
         backing
             .read_at(offset, out)
             .map_err(|source| self.state.backing_error(source))?;
-        // What it gave since the pool was closed may be older than what another process acknowledged.
-        self.pipeline.engine().check_open()
+        // What it gave since the pool was closed may be older than what another process acknowledged; since the volume
+        // was detached, than what its next one did.
+        self.pipeline.engine().check_open()?;
+        self.state.check_here()
     }
 
     /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
