@@ -5,7 +5,7 @@
 //! linearizability check of Wing and Gong, 1993). After a crash the operations that have not
 //! returned took effect or did not, each of them whole: the legal states are the kept ones.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A content, by the number the [`Contents`] gave it.
 pub type ContentId = u32;
@@ -148,11 +148,14 @@ impl Oracle {
                     return Ok(true);
                 }
                 let took_effect = outcome == Outcome::Done;
+                let is_possible = |done: &Vec<usize>| done.contains(&call) == took_effect;
+                if !self.kept.iter().any(|(_, done)| is_possible(done)) {
+                    let what = self.in_words(&operations[call], contents);
+                    return Err(format!("no order of effects explains {event:?} of {what}"));
+                }
                 self.under_way.retain(|&other| other != call);
                 let kept = std::mem::take(&mut self.kept);
-                let possible = kept
-                    .into_iter()
-                    .filter(|(_, done)| done.contains(&call) == took_effect);
+                let possible = kept.into_iter().filter(|(_, done)| is_possible(done));
                 self.kept = possible
                     .map(|(state, mut done)| {
                         done.retain(|&other| other != call);
@@ -161,16 +164,34 @@ impl Oracle {
                     .collect();
             }
         }
-        if self.kept.is_empty() {
-            let operation = match event {
-                Event::Call(call) | Event::Return(call, _) => operations.get(call),
-                Event::Ended | Event::HalfMade => None,
-            };
-            return Err(format!(
-                "no order of effects explains {event:?}, operation {operation:?}"
-            ));
-        }
+        assert!(!self.kept.is_empty(), "some state is the truth");
         Ok(true)
+    }
+
+    /// What an operation found, and what the kept states have there; or what it brought.
+    fn in_words(&self, operation: &Operation, contents: &Contents) -> String {
+        let Operation::Read { block, found } = operation else {
+            return format!("{operation:?}");
+        };
+        let mut words = Vec::new();
+        for (block, bytes) in (*block..).zip(found) {
+            let origins = |ids: BTreeSet<ContentId>| {
+                let origins: Vec<_> = ids.iter().map(|id| contents.origin(*id)).collect();
+                origins.join(" or ")
+            };
+            let starts = |id: &ContentId| contents.bytes(*id).starts_with(bytes);
+            let matching = origins(
+                (0..contents.all.len() as ContentId)
+                    .filter(starts)
+                    .collect(),
+            );
+            let kept = origins(self.kept.iter().map(|(state, _)| state[block]).collect());
+            words.push(match matching.as_str() {
+                "" => format!("block {block}: bytes never written, not what {kept} left"),
+                matching => format!("block {block}: what {matching} left, of {kept}"),
+            });
+        }
+        format!("a read in {} states: {}", self.kept.len(), words.join("; "))
     }
 
     /// Any of `states` may be the truth as well. Nothing is under way.
@@ -362,6 +383,8 @@ mod tests {
         run.event(Event::Return(write, Outcome::Done)).unwrap();
         let found = vec![b"..".to_vec()];
         let read = run.call(Operation::Read { block: 0, found });
-        assert!(run.event(Event::Return(read, Outcome::Done)).is_err());
+        let wrong = run.event(Event::Return(read, Outcome::Done)).unwrap_err();
+        let told = "a read in 1 states: block 0: what the beginning left, of operation 0";
+        assert!(wrong.ends_with(told), "{wrong}");
     }
 }

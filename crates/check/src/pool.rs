@@ -28,6 +28,8 @@ pub struct OpenPool {
     pub pool: Pool,
     /// The newest handles; a volume that was detached and attached again is another one.
     volumes: Vec<Mutex<Volume>>,
+    /// Handles of volumes that were detached, until they were checked.
+    left: Mutex<Vec<Volume>>,
     has_detached: AtomicBool,
 }
 
@@ -181,6 +183,7 @@ fn attached(
     Ok(OpenPool {
         pool,
         volumes: volumes.into_iter().map(Mutex::new).collect(),
+        left: Mutex::default(),
         has_detached: AtomicBool::new(false),
     })
 }
@@ -194,10 +197,21 @@ impl OpenPool {
     /// Detaches a volume and attaches its backing again.
     pub fn detach(&self, volume: usize, backing: Backing) -> forebay::Result<()> {
         self.has_detached.store(true, Ordering::Relaxed);
-        self.pool.detach(self.volume(volume))?;
+        let left = self.volume(volume);
+        self.pool.detach(left.clone())?;
+        self.left.lock().push(left);
         let attached = self.pool.attach(backing)?;
         *self.volumes[volume].lock() = attached;
         Ok(())
+    }
+
+    /// Asserts that handles of volumes that were detached read nothing: the backing may be older than the pool, and
+    /// change between two reads. Nothing excuses it.
+    pub fn assert_left_refuse(&self) {
+        for left in std::mem::take(&mut *self.left.lock()) {
+            let read = left.read(0, &mut vec![0; left.block_size()]);
+            assert!(read.is_err(), "{left:?} was detached, and reads");
+        }
     }
 
     /// Reads everything, from what the members have, and puts right what is wrong. Says whether the pool ever found
@@ -259,7 +273,7 @@ impl OpenPool {
 
     /// Closes it in order.
     pub fn close(self) -> forebay::Result<()> {
-        drop(self.volumes);
+        drop((self.volumes, self.left));
         self.pool.close()
     }
 }

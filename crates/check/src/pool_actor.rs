@@ -63,6 +63,7 @@ impl Cache for OpenPool {
     }
 
     fn check(&self) -> Result<(), String> {
+        self.assert_left_refuse();
         match self.pool.check(|_, _| {}) {
             (_, bad) if bad.is_empty() => Ok(()),
             (_, bad) => Err(format!("blocks {bad:?} do not match their checks")),
@@ -255,7 +256,6 @@ impl PoolActor<'_> {
             block: self.shape.block_index(volume, block),
             found: Vec::new(),
         });
-        // After the call: a read through the handle of a volume that is gone is as old as the handle.
         let handle = self.pool.volume(volume);
         let before = self.losses(volume, block..block + count);
         let size_bytes = handle.size_bytes();
