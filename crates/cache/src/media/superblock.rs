@@ -390,7 +390,8 @@ fn assemble_mirror(
     })
 }
 
-fn read_superblock(region: &Region) -> Result<Superblock> {
+/// What a member says of itself, if it is one.
+pub(crate) fn read_superblock(region: &Region) -> Result<Superblock> {
     let path = region.path().to_path_buf();
     if region.len() < SUPERBLOCK_BYTES as u64 {
         return Err(refused(
