@@ -54,6 +54,11 @@ impl Regions {
         has_changed
     }
 
+    /// Whether a program may be waiting for one of them.
+    pub fn have_leases(&self) -> bool {
+        self.regions.values().any(|region| region.leases.is_some())
+    }
+
     /// Seals or passes over each region that is not under lease.
     pub fn keep(&mut self) {
         let Ok(found) = names(&self.pool) else {
