@@ -13,6 +13,16 @@ use crate::error::{Error, Result};
 use crate::format::{Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned};
 use crate::mutants::{Mutant, mutated};
 
+const CACHE_LINE_BYTES: u64 = forebay_pmem::LINE_BYTES as u64;
+
+/// A sum, and the page that it is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSum {
+    pub extent: usize,
+    pub row: u64,
+    pub sum: Sum,
+}
+
 /// A data extent or the parity.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -121,8 +131,8 @@ impl Medium {
 
     /// The two copies of a page's sum: beside the page, and beside the parity.
     pub fn sums(&self, extent: usize, row: u64) -> [Sum; 2] {
-        let [own, parity] = self.places_of_sum(extent, row);
-        [own, parity].map(|(sidecar, at)| Sum(sidecar.region.load_u64(at)))
+        let places = self.places_of_sum(extent, row);
+        places.map(|(role, at)| Sum(self.sidecars[role].region.load_u64(at)))
     }
 
     /// The number of the last pass that made a sum; `known` is one that ended before.
@@ -144,20 +154,32 @@ impl Medium {
         sums.iter().any(|sum| sum.check() == check)
     }
 
-    /// Stores a sum to both sidecars, and sends it on its way; the fence of the sidecars makes it durable.
-    pub fn put_sum(&self, extent: usize, row: u64, sum: Sum) {
-        for (sidecar, at) in self.places_of_sum(extent, row) {
-            sidecar.region.store_u64(at, sum.0);
-            sidecar.region.flush(at, 8);
+    /// Stores sums, each to both sidecars, and sends each of their lines on its way once; the fence of the sidecars makes
+    /// them durable.
+    pub fn put_sums(&self, sums: &[PageSum]) {
+        let mut lines = Vec::new();
+        for PageSum { extent, row, sum } in sums {
+            for (role, at) in self.places_of_sum(*extent, *row) {
+                self.sidecars[role].region.store_u64(at, sum.0);
+                lines.push((role, at / CACHE_LINE_BYTES));
+            }
+        }
+        lines.sort_unstable();
+        lines.dedup();
+        for (role, line) in lines {
+            let at = line * CACHE_LINE_BYTES;
+            self.sidecars[role]
+                .region
+                .flush(at, CACHE_LINE_BYTES as usize);
         }
     }
 
-    fn places_of_sum(&self, extent: usize, row: u64) -> [(&Sidecar, u64); 2] {
+    /// Role of the sidecar, and the offset in it.
+    fn places_of_sum(&self, extent: usize, row: u64) -> [(usize, u64); 2] {
         let geometry = self.geometry;
-        let parity = &self.sidecars[geometry.parity_role()];
         [
-            (&self.sidecars[extent], geometry.sum_at(row)),
-            (parity, geometry.sum_at_parity(extent, row)),
+            (extent, geometry.sum_at(row)),
+            (geometry.parity_role(), geometry.sum_at_parity(extent, row)),
         ]
     }
 

@@ -166,7 +166,8 @@ pub struct Listed {
     pub lost_pages: u64,
     /// Its extents in order, then the parity; empty where no line of it can be read.
     pub paths: Vec<PathBuf>,
-    /// Whether each extent is one run of the device, as far as the file system says; none where it does not.
+    /// Whether each extent is one run of the device. None: to find out an extent has to be opened, which would take a
+    /// keeper's lease, and have whoever has the region open compare every page; so nobody has looked.
     pub contiguous: Option<bool>,
     /// What is wrong with it, in words: files that are missing, lines that cannot be read.
     pub faults: Vec<String>,

@@ -327,3 +327,57 @@ fn two_histories_are_refused_together_and_each_opens_alone() {
         "{error}"
     );
 }
+
+#[test]
+fn a_seal_whose_evidence_differs_is_no_authority() {
+    let place = Place::new(2);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+    let region = place.open().unwrap();
+    put(&region, 0, b"sealed");
+    region.close().unwrap();
+    // A program writes to the sealed extent, with nobody there to see it.
+    let file = std::fs::File::options()
+        .write(true)
+        .open(place.file(0, "r"))
+        .unwrap();
+    file.write_all_at(b"written", 4 * PAGE).unwrap();
+    drop(file);
+    let region = place.open().unwrap();
+    assert_eq!(get(&region, 0, 6), b"sealed");
+    assert_eq!(get(&region, 4 * PAGE, 7), b"written");
+    assert_eq!(region.status().unverified_pages, 1);
+    assert_eq!(region.verify(0..8 * PAGE).unwrap().looked_at, 8);
+}
+
+#[test]
+fn what_another_opener_stores_is_no_damage() {
+    let place = Place::new(2);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+    let open = || {
+        std::fs::File::options()
+            .write(true)
+            .open(place.file(0, "r"))
+            .unwrap()
+    };
+    for is_there_before in [true, false] {
+        let mut file = is_there_before.then(open);
+        let region = place.open().unwrap();
+        region.sync(0..8 * PAGE).unwrap();
+        let file = file.take().unwrap_or_else(open);
+        let bytes = if is_there_before {
+            b"before"
+        } else {
+            b"later."
+        };
+        file.write_all_at(bytes, 4 * PAGE).unwrap();
+        let verified = region.verify(0..8 * PAGE).unwrap();
+        assert_eq!((verified.repaired, verified.damaged.len()), (0, 0));
+        assert_eq!(verified.skipped_as_written, 1);
+        region.sync(0..8 * PAGE).unwrap();
+        assert_eq!(get(&region, 4 * PAGE, 6), bytes);
+        drop(file);
+        region.sync(0..8 * PAGE).unwrap();
+        assert_eq!(region.verify(0..8 * PAGE).unwrap().looked_at, 8);
+        region.close().unwrap();
+    }
+}

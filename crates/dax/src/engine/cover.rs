@@ -8,6 +8,7 @@ use super::rows::{BATCH_ROWS, Rows};
 use super::state::{Engine, State};
 use crate::error::Result;
 use crate::format::{PAGE_BYTES, Sum};
+use crate::medium::PageSum;
 use crate::mutants::{Mutant, mutated};
 use crate::track::Coverage;
 
@@ -19,13 +20,6 @@ pub(super) struct Written {
     pub compare: bool,
     /// The end of the scan before: no page that is found now was stored to earlier.
     pub since: Instant,
-}
-
-/// A page of which parity is made, with the sum that will vouch for it.
-struct Covered {
-    extent: usize,
-    row: u64,
-    sum: Sum,
 }
 
 /// What a batch's second look found.
@@ -72,7 +66,7 @@ impl Engine {
         }
         state.pass = pass;
         let now = Instant::now();
-        for Covered { extent, row, .. } in &covered {
+        for PageSum { extent, row, .. } in &covered {
             let page = geometry.page(*extent, *row);
             state.waits.covered(page, now);
             state.damaged.remove(&page);
@@ -81,15 +75,13 @@ impl Engine {
         Ok(())
     }
 
-    fn put_sums(&self, state: &mut State, covered: &[Covered], pass: u64) -> Result<()> {
+    fn put_sums(&self, state: &mut State, covered: &[PageSum], pass: u64) -> Result<()> {
         debug_assert!(
             covered
                 .iter()
                 .all(|one| one.sum.0 >> 32 == pass & 0xffff_ffff)
         );
-        for Covered { extent, row, sum } in covered {
-            self.medium.put_sum(*extent, *row, *sum);
-        }
+        self.medium.put_sums(covered);
         // The sums are durable before the pages count as protected.
         self.medium.fence_sidecars()?;
         state.counts.fences += 1;
@@ -141,7 +133,7 @@ impl Engine {
         written: &Written,
         again: &Again,
         copies: &mut Rows,
-        covered: &mut Vec<Covered>,
+        covered: &mut Vec<PageSum>,
     ) {
         let geometry = self.medium.geometry;
         let extents = 0..geometry.extents();
@@ -192,7 +184,7 @@ impl Engine {
             self.medium.flush_page(extent, row);
             let check = copies.check(extent, row).expect("looked at above");
             let sum = Sum::from_check(check, state.pass + 1);
-            covered.push(Covered { extent, row, sum });
+            covered.push(PageSum { extent, row, sum });
         }
     }
 
@@ -208,10 +200,14 @@ impl Engine {
             return true;
         }
         let page = self.medium.geometry.page(mate, row);
-        match self.peek_rows(&(row..row + 1)) {
-            Ok((pages, Coverage::Complete)) if !pages.contains(page) => {
+        let peeked = self.peek_rows(&(row..row + 1));
+        let peeked = peeked.and_then(|peeked| Ok((peeked, self.tracker.may_be_blind()?)));
+        match peeked {
+            Ok(((pages, Coverage::Complete), false)) if !pages.contains(page) => {
                 state.damaged.insert(page);
             }
+            // It may have been stored to unseen: the next pass compares.
+            Ok((_, true)) => state.must_compare = true,
             // It was stored to: the next pass has it.
             Ok(_) => {}
             Err(error) => state.last_failure = Some(error.to_string()),

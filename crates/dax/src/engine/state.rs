@@ -68,11 +68,6 @@ impl Engine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the next pass compare every page.
-    pub fn compare_next(&self) {
-        self.lock().must_compare = true;
-    }
-
     /// Whether a page was found written and is not covered.
     #[cfg(test)]
     pub fn is_waiting(&self, page: u64) -> bool {

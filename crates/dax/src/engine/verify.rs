@@ -7,6 +7,7 @@ use super::rows::{BATCH_ROWS, Rows};
 use super::state::{Engine, State};
 use crate::error::Result;
 use crate::format::{PAGE_BYTES, Sum};
+use crate::medium::PageSum;
 use crate::report::Verified;
 use crate::track::Coverage;
 
@@ -131,7 +132,8 @@ impl Engine {
             return Ok(Standing::Vouched);
         }
         let (written, coverage) = self.peek_rows(&(row..row + 1))?;
-        let is_blind = look.is_blind || coverage != Coverage::Complete;
+        let is_blind =
+            look.is_blind || coverage != Coverage::Complete || self.tracker.may_be_blind()?;
         Ok(match is_blind || written.contains(page) {
             true => Standing::Written,
             false => Standing::Damaged,
@@ -156,7 +158,9 @@ impl Engine {
         // A store that came before the hold is not to be overwritten.
         let (written, coverage) = self.peek_rows(&(row..row + 1))?;
         copies.copy_anew(medium, extent, row);
-        let may_be_store = written.contains(number) || coverage != Coverage::Complete;
+        let may_be_store = written.contains(number)
+            || coverage != Coverage::Complete
+            || self.tracker.may_be_blind()?;
         if may_be_store || copies.is_vouched(medium, extent, row) {
             return Ok(false);
         }
@@ -177,7 +181,8 @@ impl Engine {
             let right = sums.iter().find(|sum| Some(sum.check()) == check);
             let right = *right.expect("a sum vouches for the page");
             if sums.iter().any(|sum| sum.check() != right.check()) {
-                medium.put_sum(extent, row, right);
+                let sum = right;
+                medium.put_sums(&[PageSum { extent, row, sum }]);
                 repaired += 1;
             }
         }

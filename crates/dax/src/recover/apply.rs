@@ -4,7 +4,7 @@ use super::roles::Roles;
 use super::scan::{Page, Scan, Verdict};
 use crate::error::Result;
 use crate::format::{PAGE_BYTES, Sum};
-use crate::medium::Medium;
+use crate::medium::{Medium, PageSum};
 
 /// Rows whose parity is durable before their sums are written.
 const BATCH_ROWS: u64 = 4096;
@@ -51,7 +51,8 @@ pub(super) fn make_consistent(medium: &Medium, pass: u64) -> Result<()> {
                 let check = check.unwrap_or_else(|| Sum::of(page, extent, row, 0).check());
                 let copies = medium.sums(extent, row);
                 if copies.iter().any(|sum| sum.check() != check) {
-                    sums.push((extent, row, Sum::from_check(check, pass)));
+                    let sum = Sum::from_check(check, pass);
+                    sums.push(PageSum { extent, row, sum });
                 }
             }
             let parity = parity_of(&pages);
@@ -63,9 +64,7 @@ pub(super) fn make_consistent(medium: &Medium, pass: u64) -> Result<()> {
         }
         // Parity is durable before the sums that vouch for its row.
         medium.fence_parts()?;
-        for (extent, row, sum) in sums {
-            medium.put_sum(extent, row, sum);
-        }
+        medium.put_sums(&sums);
         // And the sums before a line that believes them.
         medium.fence_sidecars()?;
     }

@@ -110,6 +110,18 @@ pub(crate) struct Quick {
     pub is_orderly: bool,
 }
 
+impl Quick {
+    /// Whether inode, size and times of its files are still those of the line.
+    pub fn is_as_sealed(&self) -> Result<bool> {
+        for (part, file) in self.medium.parts.iter().zip(&self.line.files) {
+            if part.evidence()? != file.evidence {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
 /// The region without a look at its pages.
 ///
 /// # Errors

@@ -49,6 +49,11 @@ pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool) -> Result<Kept>
     let quick = recover::quick(found, pool.uuid(), name)?;
     if quick.is_orderly {
         let mut leases = Leases::take(&quick.medium)?;
+        if !quick.is_as_sealed()? {
+            // Somebody had it for a moment before the lease.
+            drop(leases);
+            return pass(quick).map(Kept::Open);
+        }
         return match leases.keep()? {
             Some(kept) => Ok(Kept::Sealed(kept, quick.line)),
             None => {

@@ -10,7 +10,6 @@ mod worker;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::engine::{Engine, QuietTracker};
@@ -84,17 +83,8 @@ impl DaxRegion {
         let (medium, line) = recover::open(found, pool.uuid(), name, &files, permissions)?;
         let mapping = Mapping::new(&medium)?;
         let tracker = watched::open(&medium, &mapping, options.tracker)?;
-        // Only now, that later openers are seen. Whoever has an extent open already may store unseen for as long as it is open.
-        let is_shared = Leases::take(&medium).is_err();
-        let engine = Arc::new(Engine::new(medium, line, tracker, is_shared));
-        let is_shared = AtomicBool::new(is_shared);
-        let before_pass = move |engine: &Engine| {
-            if is_shared.load(Ordering::Relaxed) {
-                engine.compare_next();
-                is_shared.store(Leases::take(&engine.medium).is_err(), Ordering::Relaxed);
-            }
-        };
-        let worker = Worker::start(Arc::clone(&engine), options.period, before_pass)?;
+        let engine = Arc::new(Engine::new(medium, line, tracker, false));
+        let worker = Worker::start(Arc::clone(&engine), options.period)?;
         Ok(DaxRegion {
             worker,
             engine,

@@ -3,20 +3,60 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forebay_pmem::MediaKind;
 
+use super::lease::{self, Lease};
 use super::mapping::Mapping;
 use crate::error::{Error, Result};
 use crate::medium::Medium;
 use crate::options::TrackerKind;
-use crate::track::{self, Children, Coverage, Hold, Tracker, Watch};
+use crate::track::{self, Children, Coverage, Hold, Look, Missed, Tracker, Watch};
 
 /// A tracker under watch.
 struct Watched {
     tracker: Box<dyn Tracker>,
     watch: Watch,
-    path: std::path::PathBuf,
+    /// Looked at since the last take.
+    looked: Mutex<Option<Look>>,
+    /// Somebody had an extent open before the watch began, and may store unseen for as long as that is so.
+    is_shared: AtomicBool,
+    /// The extents' own open files.
+    files: Vec<File>,
+    path: PathBuf,
+}
+
+impl Watched {
+    /// Whether somebody has an extent still that was opened before the watch began.
+    fn is_shared(&self) -> bool {
+        if !self.is_shared.load(Ordering::Relaxed) {
+            return false;
+        }
+        let is_alone = |file: &File| match lease::take(file.as_fd()) {
+            Lease::Held => {
+                lease::release(file.as_fd());
+                true
+            }
+            Lease::Unknown => true,
+            Lease::Refused => false,
+        };
+        let is_shared = !self.files.iter().all(is_alone);
+        self.is_shared.store(is_shared, Ordering::Relaxed);
+        is_shared
+    }
+
+    fn look(&self) -> Result<Look> {
+        let look = self.watch.look();
+        look.map_err(|error| Error::io("look who else opened it", &self.path, error))
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Option<Look>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The tracker of a region's mapping: the one asked for, or the best that can be had.
@@ -32,14 +72,17 @@ pub(super) fn open(
         return Ok(tracker);
     }
     let path = medium.parts[0].path.clone();
-    let files = duplicates(medium).and_then(|files| {
-        let files: Vec<&File> = files.iter().collect();
-        Watch::new(&files, Children::Allowed)
-    });
-    let watch = files.map_err(|error| Error::io("watch who else opens it", &path, error))?;
+    let failed = |error| Error::io("watch who else opens it", &path, error);
+    let files = duplicates(medium).map_err(failed)?;
+    let watched: Vec<&File> = files.iter().collect();
+    let watch = Watch::new(&watched, Children::Allowed).map_err(failed)?;
     Ok(Box::new(Watched {
         tracker,
         watch,
+        looked: Mutex::default(),
+        // Only now, that later openers are seen, it is found out who was there before.
+        is_shared: AtomicBool::new(true),
+        files,
         path,
     }))
 }
@@ -60,12 +103,26 @@ impl Tracker for Watched {
 
     fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
         let before = written.len();
-        let look = self.watch.look();
-        let look = look.map_err(|error| Error::io("look who else opened it", &self.path, error))?;
+        // It is asked before the take: what was stored before it went away is then compared.
+        let was_shared = self.is_shared.load(Ordering::Relaxed);
+        let is_shared = self.is_shared() || was_shared;
+        let look = self.look()?;
+        let look = look.after(self.looked().take());
         match self.tracker.take_written(pages, written)? {
+            Coverage::Complete if is_shared => Ok(Coverage::MayHaveMissed(Missed::ForeignOpener)),
             Coverage::Complete => Ok(look.coverage(written.len() > before)),
             missed => Ok(missed),
         }
+    }
+
+    fn may_be_blind(&self) -> Result<bool> {
+        let look = self.look()?;
+        let mut looked = self.looked();
+        let look = look.after(looked.take());
+        *looked = Some(look);
+        // That times moved is what stores through the mapping do on most file systems, and the tracker sees those.
+        let may_have_missed = look.coverage(true) != Coverage::Complete;
+        Ok(may_have_missed || self.is_shared.load(Ordering::Relaxed))
     }
 
     fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {

@@ -36,19 +36,14 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    /// `before` is called ahead of each pass.
-    pub fn start(
-        engine: Arc<Engine>,
-        period: Duration,
-        before: impl Fn(&Engine) + Send + 'static,
-    ) -> Result<Worker> {
+    /// A pass each period, until it is dropped.
+    pub fn start(engine: Arc<Engine>, period: Duration) -> Result<Worker> {
         let stop = Arc::new(Stop::default());
         let own = Arc::clone(&stop);
         let path = engine.medium.parts[0].path.clone();
         let thread = std::thread::Builder::new().name("forebay-dax".into());
         let thread = thread.spawn(move || {
             while own.wait(period) {
-                before(&engine);
                 // What fails is in the status, and the next pass tries again.
                 let _ = engine.pass();
             }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use forebay_pmem::shadow::{ShadowEvent, ShadowModel};
+use forebay_pmem::shadow::{ShadowHook, ShadowModel};
 
 use super::world::{AllAlone, Disks, Image, ModelFiles, Promise, open, versions};
 use crate::engine::{Engine, QuietTracker};
@@ -109,9 +109,9 @@ pub fn watch(
     crashes: &Arc<Mutex<Crashes>>,
     disks: &Arc<Mutex<Disks>>,
     promise: &Arc<Mutex<Promise>>,
-) -> Arc<dyn Fn(ShadowEvent<'_>) + Send + Sync> {
+) -> ShadowHook {
     let (crashes, disks, promise) = (Arc::clone(crashes), Arc::clone(disks), Arc::clone(promise));
-    let hook: Arc<dyn Fn(ShadowEvent<'_>) + Send + Sync> = Arc::new(move |_| {
+    let hook: ShadowHook = Arc::new(move |_| {
         let promise = promise.lock().unwrap().clone();
         let disks = disks.lock().unwrap().clone();
         crashes.lock().unwrap().look(&disks, &promise);
@@ -120,7 +120,7 @@ pub fn watch(
 }
 
 /// Sets the hook on all of them, or takes it away.
-pub fn hook_all(disks: &Disks, hook: Option<&Arc<dyn Fn(ShadowEvent<'_>) + Send + Sync>>) {
+pub fn hook_all(disks: &Disks, hook: Option<&ShadowHook>) {
     for shadow in disks.all() {
         shadow.set_hook(hook.cloned());
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use forebay_pmem::shadow::ShadowModel;
+use forebay_pmem::shadow::{ShadowHook, ShadowModel};
 
 use super::crash::{Crashes, Harm, check, hook_all, watch};
 use super::world::{Disks, Image, ModelFiles, POOL, Promise, World, blank, medium_of, open};
@@ -164,7 +164,6 @@ pub fn openings(width: u32, model: ShadowModel, samples: usize) -> (Vec<String>,
     let promise = watched.world.promise.lock().unwrap().clone();
     let mut found = (wrong, 0);
     let mut rng = fastrand::Rng::with_seed(11);
-    let old = watched.crashes.lock().unwrap().old.clone();
     for role in [None, Some(0), Some(geometry.parity_role())] {
         for _ in 0..samples {
             let mut image = disks.sample(&mut rng);
@@ -174,7 +173,7 @@ pub fn openings(width: u32, model: ShadowModel, samples: usize) -> (Vec<String>,
                     image.sidecars[role] = None;
                 }
             }
-            let (wrong, looked_at) = opening(geometry, model, image, role, &promise, &old);
+            let (wrong, looked_at) = opening(geometry, model, image, role, &promise);
             found.0.extend(wrong);
             found.1 += looked_at;
         }
@@ -189,12 +188,11 @@ fn opening(
     image: Image,
     role: Option<usize>,
     promise: &Promise,
-    old: &Image,
 ) -> (Vec<String>, usize) {
     let disks = Arc::new(Mutex::new(Disks::of(&image, model)));
     let wrong = Arc::new(Mutex::new((Vec::new(), 0)));
     let rng = Mutex::new(fastrand::Rng::with_seed(13));
-    let hook: Arc<dyn Fn(forebay_pmem::shadow::ShadowEvent<'_>) + Send + Sync> = {
+    let hook: ShadowHook = {
         let (disks, wrong, promise) = (Arc::clone(&disks), Arc::clone(&wrong), promise.clone());
         Arc::new(move |_| {
             let left = disks.lock().unwrap().sample(&mut rng.lock().unwrap());
@@ -218,7 +216,6 @@ fn opening(
     };
     let opened = open(&files, permissions);
     hook_all(&disks.lock().unwrap(), None);
-    let _ = old;
     let (mut found, looked_at) = wrong.lock().unwrap().clone();
     match opened {
         Ok(_) => {}
@@ -237,7 +234,7 @@ pub fn creation(width: u32, model: ShadowModel, samples: usize) -> (Vec<String>,
         covered: vec![0; geometry.pages() as usize],
     };
     let found = Arc::new(Mutex::new((Vec::new(), 0)));
-    let hook: Arc<dyn Fn(forebay_pmem::shadow::ShadowEvent<'_>) + Send + Sync> = {
+    let hook: ShadowHook = {
         let (disks, found) = (disks.clone(), Arc::clone(&found));
         let rng = Mutex::new(fastrand::Rng::with_seed(17));
         Arc::new(move |_| {

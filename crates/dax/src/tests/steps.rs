@@ -26,6 +26,21 @@ pub fn a_pass_over_nothing_stores_and_fences_nothing() {
     let counts = world.engine.status().counts;
     // Data and parity of all rows together, then all sums.
     assert_eq!((counts.fences, counts.covered_pages), (2, 2));
+    let flushed = world.engine.medium.sidecars[0]
+        .region
+        .counters()
+        .lines_flushed;
+    for page in 0..4 {
+        world.store(page);
+    }
+    world.pass();
+    // Four sums of one line: it is sent once.
+    let sent = world.engine.medium.sidecars[0]
+        .region
+        .counters()
+        .lines_flushed
+        - flushed;
+    assert_eq!(sent, 1);
 }
 
 #[cfg_attr(not(feature = "mutants"), test)]

@@ -75,13 +75,16 @@ pub struct Promise {
     pub covered: Vec<u64>,
 }
 
+/// Called with each file that is made.
+pub type OnMade = Box<dyn Fn(&Arc<Shadow>)>;
+
 /// Makes the files that are missing, and lets a test see them at once.
 pub struct ModelFiles {
     model: ShadowModel,
     pub disks: Arc<Mutex<Disks>>,
     /// Not yet found by an opening.
     pending: Mutex<Vec<(usize, Arc<Shadow>)>>,
-    pub on_made: Box<dyn Fn(&Arc<Shadow>)>,
+    pub on_made: OnMade,
 }
 
 impl ModelFiles {

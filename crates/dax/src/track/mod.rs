@@ -68,6 +68,11 @@ pub(crate) trait Tracker: Send + Sync {
     /// The thread that holds must not store through the mapping, nor wait for a thread of the program: it writes
     /// through another mapping of the file. System calls that store into a held page fail with EFAULT meanwhile.
     fn hold(&self, pages: Range<u64>) -> Result<Option<Hold<'_>>>;
+    /// Whether stores may have come, until now, that it does not see: a page that matches no sum may then be one, though
+    /// no look shows it.
+    fn may_be_blind(&self) -> Result<bool> {
+        Ok(false)
+    }
     /// For pages that never rest: the same, but system calls that access a held page wait too, where the tracker can
     /// do that (else they fail, as under `hold`). Held pages count as written until they are taken, whether they were
     /// or not. So it is not for repairs, which must know; and as little as it may store may the thread that holds

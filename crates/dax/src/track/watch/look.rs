@@ -43,6 +43,15 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// This look together with an earlier one that no take came after.
+    pub(crate) fn after(self, earlier: Option<Look>) -> Look {
+        let missed = earlier.and_then(|earlier| earlier.missed);
+        Look {
+            missed: self.missed.or(missed),
+            has_moved: self.has_moved || earlier.is_some_and(|earlier| earlier.has_moved),
+        }
+    }
+
     /// What a take that came after the look may have missed; `found`: whether it found any page.
     pub(crate) fn coverage(self, found: bool) -> Coverage {
         match self.missed {
