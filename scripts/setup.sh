@@ -146,6 +146,7 @@ for purpose in "${@:-build}"; do
         want_command qemu-img qemu-utils
         want_command qemu-storage-daemon qemu-system-common
         want_optional qemu-system-x86_64 qemu-system-x86 "a guest of QEMU"
+        want_optional_header /usr/include/libpmemobj.h libpmemobj-dev "libpmemobj in a mapped region"
         want_rig
         ;;
     rig)

@@ -62,7 +62,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
-    ("capi", &["forebay", "forebay-files"]),
+    ("capi", &["forebay", "forebay-dax", "forebay-files"]),
     ("preload", &["forebay", "forebay-files"]),
     ("soak", &["forebay-harness", "forebay-serve"]),
     ("torture", &["forebay-harness"]),
@@ -89,6 +89,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "forebay",
             "forebay-command",
+            "forebay-dax",
             "forebay-files",
             "forebay-harness",
             "forebay-mount",

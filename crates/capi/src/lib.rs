@@ -1,9 +1,11 @@
-//! The file buffer for programs in C: `include/forebay.h` says what each function promises.
+//! The file buffer and mapped regions for programs in C: `include/forebay.h` says what each function promises.
 //!
 //! A failure is a negative errno number. Nothing unwinds into C: a panic ends the process, as
 //! everywhere that a pool is open.
 
 #![allow(unsafe_code, reason = "C hands in pointers")]
+
+mod dax;
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::io;

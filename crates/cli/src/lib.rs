@@ -13,6 +13,7 @@ mod idle_pool;
 pub mod inspection;
 mod members;
 mod pool_report;
+mod regions;
 pub mod requests;
 mod top;
 
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Resize(options) => commands::resize::run(&options),
         Command::Member(options) => commands::member::run(&options.action),
         Command::Scrub(options) => commands::scrub::run(&options.action),
+        Command::Dax(options) => commands::dax::run(&options.action),
         Command::Fault(options) => commands::fault::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Recover(options) => commands::recover::run(&options),

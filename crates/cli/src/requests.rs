@@ -157,6 +157,15 @@ impl Parameters for ScrubStatus {
     const COMMAND: &'static str = "scrub-status";
 }
 
+/// The mapped regions beside the pool, and how each stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Regions {}
+
+impl Parameters for Regions {
+    const COMMAND: &'static str = "regions";
+}
+
 /// Breaks something in a test pool: also the faults of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case", deny_unknown_fields)]

@@ -411,7 +411,8 @@ fn without_flipped_bit(region: &Region) -> Option<Superblock> {
     check_superblock(region, &right).ok()
 }
 
-fn read_superblock(region: &Region) -> Result<Superblock> {
+/// What a member says of itself, if it is one.
+pub(crate) fn read_superblock(region: &Region) -> Result<Superblock> {
     let path = region.path().to_path_buf();
     if region.len() < SUPERBLOCK_BYTES as u64 {
         return Err(refused(

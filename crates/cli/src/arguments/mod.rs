@@ -1,12 +1,14 @@
 //! The command line: every option, with an example for each command.
 
 mod daemon;
+mod dax;
 mod member;
 mod pool;
 mod run;
 mod scrub;
 
 pub use daemon::*;
+pub use dax::*;
 pub use member::*;
 pub use pool::*;
 pub use run::*;
@@ -75,6 +77,8 @@ pub enum Command {
     Member(MemberOptions),
     /// Have a running daemon read everything in its pool, and repair what is wrong in one copy of two.
     Scrub(ScrubArguments),
+    /// Make, show, seal, verify or rebuild mapped regions: files beside a pool that programs store into directly.
+    Dax(DaxOptions),
     /// Break something in a test pool.
     Fault(FaultOptions),
     /// Verify every block of an idle pool, without changing it.

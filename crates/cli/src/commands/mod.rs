@@ -4,6 +4,7 @@ pub mod attach;
 pub mod bench;
 pub mod check;
 pub mod create;
+pub mod dax;
 pub mod demo;
 pub mod detach;
 pub mod fault;

@@ -9,6 +9,7 @@ mod values;
 pub use tunables::{Replacement, Switch, Tunables, Verify};
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use forebay_command::disks::{DiskSettings, UblkNumber};
@@ -17,7 +18,7 @@ use forebay_serve::control_path;
 use forebay_serve::nbd::NbdAddress;
 use serde::Deserialize;
 
-use values::{addresses, one_or_many, size_or_number};
+use values::{addresses, one_or_many, seconds, size_or_number};
 
 /// The longest config file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -29,6 +30,18 @@ fn nbd_memory(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         ..NBD_MEMORY_MIN => Err("it is at least 32M, the longest request".into()),
         bytes => Ok(bytes),
+    }
+}
+
+/// From one pass over a mapped region to the next, in seconds.
+const DAX_PERIOD_S: std::ops::RangeInclusive<f64> = 0.1..=30.0;
+
+fn dax_period(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if DAX_PERIOD_S.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!(
+            "'{text}' is not a number of seconds from 0.1 to 30"
+        )),
     }
 }
 
@@ -141,6 +154,10 @@ pub struct Settings {
     /// stored [default: on].
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub compare_writes: Option<Switch>,
+    /// Seconds from one pass over a mapped region that a program has open to the next, 0.1 to 30 [default: 1].
+    #[arg(long, value_name = "SECONDS", value_parser = dax_period)]
+    #[serde(deserialize_with = "seconds")]
+    pub dax_period: Option<Duration>,
     /// Further disks; only a file has them.
     #[arg(skip)]
     pub volume: Vec<DiskSettings>,
@@ -217,6 +234,15 @@ impl Settings {
         }
         if let Some(queues @ (0 | 257..)) = self.vhost_user_queues {
             return refuse("vhost-user-queues", queues.into(), "1 to 256");
+        }
+        if let Some(period) = self.dax_period
+            && !DAX_PERIOD_S.contains(&period.as_secs_f64())
+        {
+            let range = format!(
+                "{} s is out of range; it is 0.1 to 30",
+                period.as_secs_f64()
+            );
+            return Err(("dax-period", range));
         }
         match self.shutdown_deadline {
             Some(seconds @ 86401..) => refuse("shutdown-deadline", seconds, "0 to 86400"),
@@ -303,6 +329,7 @@ impl Settings {
             defer_journal: self.defer_journal.or(file.defer_journal),
             share_duplicates: self.share_duplicates.or(file.share_duplicates),
             compare_writes: self.compare_writes.or(file.compare_writes),
+            dax_period: self.dax_period.or(file.dax_period),
             volume,
         }
     }
@@ -451,6 +478,9 @@ mod tests {
             ("verify = \"sometimes\"", 1, "sometimes"),
             ("ublk = \"many\"", 1, "neither auto nor a number"),
             ("ublk = -1", 1, "neither auto nor a number"),
+            ("\ndax-period = 0.05", 2, "0.1 to 30"),
+            ("dax-period = -1", 1, "0 or more"),
+            ("dax-period = \"soon\"", 1, "seconds"),
             ("pool = 7", 1, "a text or a list"),
             ("pool = \"a\"\npool = \"b\"", 2, "duplicate"),
         ] {

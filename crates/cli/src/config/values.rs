@@ -1,7 +1,8 @@
-//! Values of a config file that TOML has no type for: one or many texts, addresses, sizes.
+//! Values of a config file that TOML has no type for: one or many texts, addresses, sizes, times.
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use forebay_command::size;
 use forebay_serve::nbd::NbdAddress;
@@ -67,5 +68,28 @@ impl Visitor<'_> for Size {
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
         u64::try_from(number).map_err(|_| E::custom("a size is not negative"))
+    }
+}
+
+pub fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    deserializer.deserialize_any(Seconds).map(Some)
+}
+
+struct Seconds;
+
+impl Visitor<'_> for Seconds {
+    type Value = Duration;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a number of seconds")
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Duration, E> {
+        let is_no_time = |_| E::custom("a number of seconds is 0 or more, and not too large");
+        Duration::try_from_secs_f64(number).map_err(is_no_time)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Duration, E> {
+        self.visit_f64(number as f64)
     }
 }

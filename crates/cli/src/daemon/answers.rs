@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use forebay::{
     DrainProgress, Pool, RebuildProgress, ReplacementPolicy, ScrubOptions, VerifyPolicy,
 };
+use forebay_command::Failure;
 use forebay_command::disks;
 use forebay_command::disks::DiskSettings;
 use forebay_command::progress::RebuildReports;
@@ -20,9 +21,10 @@ use super::report;
 use super::service::{AttachError, Service};
 use crate::config::{Replacement, Tunables, Verify};
 use crate::members;
+use crate::regions::Owner;
 use crate::requests::{
-    Attach, Detach, FailMember, Fault, Flush, FrontEnds, GrowVolume, Members, ReplaceMember,
-    Sample, ScrubStart, ScrubStatus, ScrubStop, SetWitness, Stat,
+    Attach, Detach, FailMember, Fault, Flush, FrontEnds, GrowVolume, Members, Regions,
+    ReplaceMember, Sample, ScrubStart, ScrubStatus, ScrubStop, SetWitness, Stat,
 };
 
 /// How often a wait checks that the client is still there.
@@ -30,7 +32,7 @@ const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands that the daemon knows.
 const COMMANDS: &str = "stat, front-ends, sample, attach, detach, flush, set, grow-volume, \
-                        members, fail-member, replace-member, set-witness, scrub-start, scrub-stop, scrub-status, fault";
+                        members, fail-member, replace-member, set-witness, scrub-start, scrub-stop, scrub-status, regions, fault";
 
 /// Answers for a service while it lasts.
 pub struct Answers(pub Weak<Service>);
@@ -44,7 +46,11 @@ impl Handler for Answers {
         let service = self.0.upgrade().ok_or_else(is_ending)?;
         let is_change = !matches!(
             request.command.as_str(),
-            Stat::COMMAND | FrontEnds::COMMAND | Members::COMMAND | ScrubStatus::COMMAND
+            Stat::COMMAND
+                | FrontEnds::COMMAND
+                | Members::COMMAND
+                | ScrubStatus::COMMAND
+                | Regions::COMMAND
         );
         let result = answer(&service, request, progress);
         if is_change {
@@ -98,6 +104,10 @@ fn answer(
         ScrubStatus::COMMAND => {
             request.parameters::<ScrubStatus>()?;
             Ok(service.scrub.status(&service.pool))
+        }
+        Regions::COMMAND => {
+            request.parameters::<Regions>()?;
+            regions(service).map_err(refusal)
         }
         Fault::COMMAND => super::faults::inject(service, request, progress),
         other => Err(Refusal::new(
@@ -229,6 +239,14 @@ fn grow_volume(service: &Arc<Service>, grow: &GrowVolume) -> Result<Value, Refus
         "size_bytes": size_bytes,
         "grown_bytes": size_bytes - before_bytes,
     }))
+}
+
+/// The mapped regions; those of a pool that can have none are an error that says why.
+fn regions(service: &Service) -> Result<Value, Failure> {
+    match service.regions.lock().as_ref() {
+        Some(regions) => regions.list(),
+        None => Owner::of(&service.pool, &service.given)?.report(&[]),
+    }
 }
 
 fn scrub_start(service: &Service, start: &ScrubStart) -> Result<Value, Refusal> {

@@ -64,11 +64,12 @@ impl Confinement {
         )))
     }
 
-    /// Confines all threads. Sockets can come and go beside these. False where the kernel has no landlock.
+    /// Confines all threads. Sockets can come and go beside these, and the files of regions in theirs, where those are
+    /// there by now. False where the kernel has no landlock.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn enter(&self, sockets: &[PathBuf]) -> Result<bool, Failure> {
+    pub fn enter(&self, sockets: &[PathBuf], regions: &[PathBuf]) -> Result<bool, Failure> {
         let refused = |error: &dyn std::fmt::Display| {
             Failure::Failed(format!(
                 "the daemon cannot be confined to files ({error}); leave --allow-backing out"
@@ -77,7 +78,9 @@ impl Confinement {
         // Read on occasion from where it cannot be read then.
         forebay::internals::know_boot();
         forebay_serve::vhost::know_host();
-        let ruleset = self.ruleset(sockets).map_err(|error| refused(&error))?;
+        let ruleset = self
+            .ruleset(sockets, regions)
+            .map_err(|error| refused(&error))?;
         let Some(ruleset) = ruleset else {
             return Ok(false);
         };
@@ -86,10 +89,14 @@ impl Confinement {
         Ok(true)
     }
 
-    fn ruleset(&self, sockets: &[PathBuf]) -> Result<Option<OwnedFd>, RulesetError> {
+    fn ruleset(
+        &self,
+        sockets: &[PathBuf],
+        regions: &[PathBuf],
+    ) -> Result<Option<OwnedFd>, RulesetError> {
         let folders = sockets.iter().filter_map(|socket| socket.parent());
         let marks = forebay::internals::mark_folder();
-        let own = self.allowed.iter().chain([&marks]);
+        let own = self.allowed.iter().chain(regions).chain([&marks]);
         let created = Ruleset::default()
             .handle_access(AccessFs::from_all(KNOWN))?
             .create()?

@@ -1,7 +1,7 @@
 //! `forebay serve`: the daemon. It may be killed at any time; the next one recovers and serves on.
 //!
 //! Order at the start: the pool, the disks, the control socket, the front ends, then root's rights are
-//! dropped if so configured, then the service manager is notified. Order at the end: no more requests,
+//! dropped if so configured, the mapped regions are kept, then the service manager is notified. Order at the end: no more requests,
 //! no more commands, then the pool is closed. Dirty blocks stay in the pool: they are safe there, and
 //! ending must be quick.
 
@@ -14,6 +14,7 @@ mod faults;
 pub mod mount;
 mod privileges;
 mod refusals;
+mod regions;
 mod report;
 mod sandbox;
 mod scrub;
@@ -39,6 +40,7 @@ use crate::{idle_pool, members};
 use answers::Answers;
 use confinement::Confinement;
 use privileges::Target;
+use regions::{PERIOD, Regions, Teller};
 use service::Service;
 use unmounter::Unmounter;
 
@@ -77,13 +79,19 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     if let Some(target) = &target {
         give_up_root(&service, target)?;
     }
+    // As the user that it is from now on, and before it can open nothing more.
+    let period = settings.dax_period.unwrap_or(PERIOD);
+    *service.regions.lock() = Regions::keep(&service.pool, &service.given, period);
     enter_sandbox(&service, &settings)?;
     service.disks.announce();
     notifier.send("READY=1\nSTATUS=Serving");
     let watch = watch::start({
         let service = Arc::downgrade(&service);
+        let mut teller = Teller::default();
         move || {
             let service = service.upgrade()?;
+            let kept = service.regions.lock().as_ref().map(Regions::kept);
+            teller.tell(&kept.unwrap_or_default());
             let members = members::of(&service.pool, &service.given);
             service.scrub.start_if_due(&service.pool);
             Some(watch::Seen::new(service.pool.stats(), members))
@@ -107,6 +115,9 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     // It may be looking at the pool, which is closed when no thread does, or begin a scrub.
     drop(watch);
     service.scrub.stop(&service.pool);
+    if let Some(regions) = service.regions.lock().take() {
+        regions.stop();
+    }
     close(service);
     ended
 }

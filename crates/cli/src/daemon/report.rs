@@ -27,6 +27,10 @@ pub fn stat(service: &Service) -> Value {
             }
         }
     }
+    report["regions"] = match service.regions.lock().as_ref() {
+        Some(regions) => regions.stat(),
+        None => json!([]),
+    };
     report["front_ends"] = front_ends(&service.disks);
     report["settings"] = settings(&service.pool);
     report["daemon"] = daemon(service.disks.started);

@@ -14,6 +14,7 @@ use forebay_serve::{MeteredDevice, Refusal, RefusalKind, VolumeDevice, mount_poi
 use parking_lot::{Mutex, MutexGuard};
 
 use super::confinement::Confinement;
+use super::regions::Regions;
 use super::scrub::Scrub;
 
 /// What is behind a disk.
@@ -37,6 +38,8 @@ pub struct Service {
     pub disks: Arc<Disks<PoolDisk>>,
     /// The scrub of the pool.
     pub scrub: Scrub,
+    /// The mapped regions beside it, while they are kept.
+    pub regions: Mutex<Option<Regions>>,
     changes: Mutex<()>,
     rebuild: Mutex<()>,
     is_ending: AtomicBool,
@@ -72,6 +75,7 @@ impl Service {
             given,
             disks: Arc::new(disks),
             scrub: Scrub::default(),
+            regions: Mutex::new(None),
             changes: Mutex::new(()),
             rebuild: Mutex::new(()),
             is_ending: AtomicBool::new(false),
@@ -214,7 +218,9 @@ impl Service {
         let Some(confinement) = &self.confinement else {
             return Ok(None);
         };
-        let is_confined = confinement.enter(sockets)?;
+        let regions = self.regions.lock();
+        let regions = regions.as_ref().map_or_else(Vec::new, Regions::directories);
+        let is_confined = confinement.enter(sockets, &regions)?;
         self.is_confined.store(is_confined, Ordering::Relaxed);
         Ok(Some(is_confined))
     }

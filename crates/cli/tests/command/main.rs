@@ -3,6 +3,7 @@
 mod changes;
 mod config;
 mod daemon;
+mod dax;
 mod drills;
 mod ending;
 mod idle;

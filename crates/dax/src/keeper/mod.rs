@@ -64,14 +64,17 @@ impl Keeper {
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("forebay-keeper".into());
         let thread = thread.spawn(move || {
-            let looks =
-                u32::try_from(period.as_nanos().div_ceil(LOOK.as_nanos())).unwrap_or(u32::MAX);
-            let mut look = 0;
-            while own.wait(LOOK) {
-                look += 1;
+            let mut since = Duration::ZERO;
+            loop {
+                // Without a lease nobody waits for this thread, which then wakes for passes alone.
+                let rest = if regions.have_leases() { LOOK } else { period };
+                if !own.wait(rest) {
+                    return;
+                }
+                since += rest;
                 let mut has_changed = regions.give_way();
-                if look >= looks.max(1) {
-                    look = 0;
+                if since >= period {
+                    since = Duration::ZERO;
                     regions.keep();
                     has_changed = true;
                 }

@@ -11,6 +11,8 @@ use crate::report::{KeptRegion, RegionState};
 /// One region.
 struct Region {
     leases: Option<KeptLeases>,
+    /// This keeper marked it open under its lease, and no process has had it by the library since.
+    is_watched: bool,
     report: KeptRegion,
 }
 
@@ -38,7 +40,8 @@ impl Regions {
             }
             has_changed = true;
             match mark_wanted(&self.pool, name) {
-                Ok(()) => {
+                Ok(is_own) => {
+                    region.is_watched = is_own;
                     region.leases = None;
                     region.report.leased = false;
                     region.report.state = RegionState::Open;
@@ -49,6 +52,11 @@ impl Regions {
             }
         }
         has_changed
+    }
+
+    /// Whether a program may be waiting for one of them.
+    pub fn have_leases(&self) -> bool {
+        self.regions.values().any(|region| region.leases.is_some())
     }
 
     /// Seals or passes over each region that is not under lease.
@@ -77,6 +85,7 @@ impl Region {
     fn new(name: &str) -> Region {
         Region {
             leases: None,
+            is_watched: false,
             report: KeptRegion {
                 name: name.to_owned(),
                 state: RegionState::Open,
@@ -92,7 +101,7 @@ impl Region {
     fn keep(&mut self, pool: &DaxPool) {
         let report = &mut self.report;
         report.trouble = None;
-        let kept = keep(pool, &report.name);
+        let kept = keep(pool, &report.name, self.is_watched);
         match kept {
             Ok(Kept::Sealed(leases, line)) => {
                 self.leases = Some(leases);
@@ -114,8 +123,14 @@ impl Region {
                 report.trouble = Some(trouble.to_owned());
             }
             Ok(Kept::InUse) => {
+                self.is_watched = false;
                 report.state = RegionState::Open;
                 report.trouble = Some("a process has it open by the library".to_owned());
+            }
+            Ok(Kept::Locked) => {
+                report.state = RegionState::Open;
+                let trouble = "a program holds the lock of an extent: what it stores is covered when it has ended";
+                report.trouble = Some(trouble.to_owned());
             }
             Err(error) => report.trouble = Some(error.to_string()),
         }

@@ -22,12 +22,22 @@ pub(crate) enum Kept {
     Unleased(Line),
     /// A process that has it by the library does all itself.
     InUse,
+    /// A program holds the lock of an extent, as those of libpmemobj do, so that no pass can be made.
+    Locked,
 }
 
-/// Seals a region that nobody has, or makes a pass over one that a program has.
-pub(crate) fn keep(pool: &DaxPool, name: &str) -> Result<Kept> {
+/// Seals a region that nobody has, or makes a pass over one that a program has. `is_watched`: the caller marked it open
+/// itself, from a seal in order, and no process had it by the library since: what differs then was stored, and its end
+/// needs no more order than that.
+pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool) -> Result<Kept> {
     let found = match find(pool, name, 0) {
-        Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => return Ok(Kept::InUse),
+        Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => {
+            // The library locks the sidecars first.
+            return Ok(match find_sidecars(pool, name, 0) {
+                Ok(_) => Kept::Locked,
+                Err(_) => Kept::InUse,
+            });
+        }
         found => found?,
     };
     let parts = found.iter().filter_map(|pair| pair.part.as_ref());
@@ -52,7 +62,10 @@ pub(crate) fn keep(pool: &DaxPool, name: &str) -> Result<Kept> {
             }
         };
     }
-    drop(quick);
+    match is_watched {
+        true => drop(pass(quick)?),
+        false => drop(quick),
+    }
     // What ended without order is looked at as by any opening.
     let found = find(pool, name, LOCK_TRIES)?;
     let (medium, line) = recover::open(found, pool.uuid(), name, &files, Permissions::default())?;
@@ -95,11 +108,11 @@ fn pass(quick: Quick) -> Result<Line> {
 }
 
 /// Somebody waits to open an extent of a sealed region: the mark `open` is durable when this returns, or the process that
-/// waits sets it itself.
-pub(crate) fn mark_wanted(pool: &DaxPool, name: &str) -> Result<()> {
+/// waits sets it itself, which is false.
+pub(crate) fn mark_wanted(pool: &DaxPool, name: &str) -> Result<bool> {
     match find_sidecars(pool, name, LOCK_TRIES) {
         // A process that locks the sidecars before it opens an extent is one of the library's.
-        Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => Ok(()),
-        found => recover::mark_wanted(&found?, pool.uuid(), name),
+        Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => Ok(false),
+        found => recover::mark_wanted(&found?, pool.uuid(), name).map(|()| true),
     }
 }

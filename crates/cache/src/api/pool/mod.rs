@@ -6,6 +6,7 @@ mod discard;
 mod drain;
 mod grow;
 mod grow_volume;
+mod identity;
 mod marks;
 mod members;
 mod pace;
