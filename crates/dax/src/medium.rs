@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use forebay_pmem::Region;
+use forebay_pmem::{Counters, Region};
 
 use crate::error::{Error, Result};
 use crate::format::{Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned};
@@ -110,6 +110,15 @@ pub(crate) struct Medium {
 impl Medium {
     pub fn parity(&self) -> &Part {
         &self.parts[self.geometry.parity_role()]
+    }
+
+    /// Lines and fences of all files.
+    pub fn counters(&self) -> Counters {
+        let parts = self.parts.iter().map(|part| part.region.counters());
+        let sidecars = self.sidecars.iter();
+        parts
+            .chain(sidecars.map(|sidecar| sidecar.region.counters()))
+            .sum()
     }
 
     /// The two copies of a page's sum: beside the page, and beside the parity.
