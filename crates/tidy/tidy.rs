@@ -42,6 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "bench",
         &[
             "forebay",
+            "forebay-dax",
             "forebay-harness",
             "forebay-pmem",
             "forebay-serve",
