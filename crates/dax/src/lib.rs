@@ -24,6 +24,8 @@ mod recover;
 mod region;
 mod report;
 mod seal;
+#[cfg(test)]
+mod tests;
 mod track;
 
 pub use error::{Error, ErrorKind, Result};

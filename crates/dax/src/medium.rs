@@ -108,8 +108,15 @@ pub(crate) struct Medium {
 }
 
 impl Medium {
-    pub fn parity(&self) -> &Part {
-        &self.parts[self.geometry.parity_role()]
+    /// Fences of all files so far.
+    #[cfg(test)]
+    pub fn fences(&self) -> u64 {
+        let parts = self.parts.iter().map(|part| &part.region);
+        let sidecars = self.sidecars.iter().map(|sidecar| &sidecar.region);
+        parts
+            .chain(sidecars)
+            .map(|region| region.counters().fences)
+            .sum()
     }
 
     /// Lines and fences of all files.
@@ -125,6 +132,19 @@ impl Medium {
     pub fn sums(&self, extent: usize, row: u64) -> [Sum; 2] {
         let [own, parity] = self.places_of_sum(extent, row);
         [own, parity].map(|(sidecar, at)| Sum(sidecar.region.load_u64(at)))
+    }
+
+    /// The number of the last pass that made a sum; `known` is one that ended before.
+    pub fn newest_pass(&self, known: u64) -> u64 {
+        let mut ahead = 0;
+        for extent in 0..self.geometry.extents() {
+            for row in 0..self.geometry.rows() {
+                for sum in self.sums(extent, row) {
+                    ahead = sum.passes_after(known).max(ahead);
+                }
+            }
+        }
+        known + u64::from(ahead)
     }
 
     /// Whether either copy of its sum vouches for a page with this check.

@@ -12,7 +12,6 @@ mod verify;
 mod window;
 
 pub(crate) use format::{file_lines, format, put_lines};
-pub(crate) use pages::Pages;
 pub(crate) use quiet::QuietTracker;
 pub(crate) use seal::Alone;
 pub(crate) use state::Engine;

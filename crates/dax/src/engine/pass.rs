@@ -127,7 +127,12 @@ impl Engine {
                 .collect();
             let mut holds: Vec<Hold<'_>> = Vec::with_capacity(held_pages.len());
             for &page in &held_pages {
-                match self.tracker.hold(page..page + 1)? {
+                // A hot page counts as written in any case; of its mates it has to be known.
+                let hold = match state.waits.is_waiting(page) {
+                    true => self.tracker.hold_hot(page..page + 1)?,
+                    false => self.tracker.hold(page..page + 1)?,
+                };
+                match hold {
                     Some(hold) => holds.push(hold),
                     None => return Ok(false),
                 }

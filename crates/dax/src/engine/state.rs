@@ -73,6 +73,12 @@ impl Engine {
         self.lock().must_compare = true;
     }
 
+    /// Whether a page was found written and is not covered.
+    #[cfg(test)]
+    pub fn is_waiting(&self, page: u64) -> bool {
+        self.lock().waits.is_waiting(page)
+    }
+
     /// The line that stands.
     pub fn line(&self) -> Line {
         self.lock().line.clone()

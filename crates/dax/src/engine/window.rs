@@ -116,7 +116,7 @@ fn end_of(bucket: usize) -> u64 {
     }
     let power = bucket / STEPS - 1;
     let within = bucket - power * STEPS;
-    ((u128::from(within) + 1 << power) - 1) as u64
+    (((u128::from(within) + 1) << power) - 1) as u64
 }
 
 #[cfg(test)]

@@ -14,9 +14,15 @@ impl Sum {
     }
 
     /// That of a page with this check.
-
     pub fn from_check(check: u32, pass: u64) -> Sum {
         Sum(u64::from(check) | pass << 32)
+    }
+
+    /// How many passes after this one made it; 0 for an earlier one, and where the number cannot be.
+    pub fn passes_after(self, pass: u64) -> u32 {
+        let ahead = ((self.0 >> 32) as u32).wrapping_sub(pass as u32);
+        // Of a number in 32 bits the half behind is earlier.
+        if ahead < 1 << 31 { ahead } else { 0 }
     }
 
     /// What it says of the page.

@@ -102,6 +102,81 @@ pub(crate) fn open(
     mark(medium, line, step)
 }
 
+/// What a keeper finds of a region that it has not mapped.
+pub(crate) struct Quick {
+    pub medium: Medium,
+    pub line: Line,
+    /// It ended in order: it may be left as it is.
+    pub is_orderly: bool,
+}
+
+/// The region without a look at its pages.
+///
+/// # Errors
+/// As for [`open`]; a file is missing or behind, which only an opening may put right.
+pub(crate) fn quick(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<Quick> {
+    let roles = roles::sort(found, pool, name)?;
+    check_missing(&roles, Permissions::default())?;
+    let behind = roles.roles.iter().find(|role| !role.is_believed());
+    if let Some(sidecar) = behind.and_then(|role| role.sidecar.as_ref()) {
+        let found = "it is behind the region's other sidecars";
+        return Err(Error::refused(
+            &sidecar.path,
+            found,
+            "open the region once, or seal it",
+        ));
+    }
+    if roles.line.state == RegionState::Lost {
+        check_lost(&roles.line, &Plan::default(), Permissions::default())?;
+    }
+    let is_orderly = roles.is_orderly()? && roles.is_whole();
+    let (medium, line) = into_medium(roles);
+    Ok(Quick {
+        medium,
+        line,
+        is_orderly,
+    })
+}
+
+/// Marks a region `open` by its sidecars alone, durably: somebody is about to have an extent.
+pub(crate) fn mark_wanted(found: &[FoundPair], pool: [u8; 16], name: &str) -> Result<()> {
+    let mut newest: Option<Line> = None;
+    let mut lines = Vec::new();
+    for pair in found {
+        let own = pair.sidecar.lines().into_iter().flatten();
+        let Some((line, role)) = own.max_by_key(|(line, _)| line.generation) else {
+            continue;
+        };
+        if line.pool == pool && line.name == name {
+            lines.push((&pair.sidecar, role, line.generation));
+            let is_newer = newest
+                .as_ref()
+                .is_none_or(|newest| line.generation > newest.generation);
+            if is_newer {
+                newest = Some(line);
+            }
+        }
+    }
+    let Some(newest) = newest.filter(|line| line.state == RegionState::Sealed) else {
+        return Ok(());
+    };
+    let generation = newest.generation;
+    let line = Line {
+        generation: generation + 1,
+        state: RegionState::Open,
+        ..newest
+    };
+    for (sidecar, role, own) in lines {
+        // One that is behind stays so: its pages are not those of the line.
+        if own == generation {
+            sidecar.put_line(&line, role);
+            // The mark is durable before anybody can store.
+            sidecar.region.fence()?;
+        }
+    }
+    Ok(())
+}
+
 fn check_missing(roles: &Roles, permissions: Permissions) -> Result<()> {
     if permissions.without_missing {
         return Ok(());

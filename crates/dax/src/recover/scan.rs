@@ -85,11 +85,8 @@ impl<'r> Scan<'r> {
         let role = &self.roles.roles[extent];
         let judges = self.judges(extent, row);
         for sum in &judges.sums {
-            let ahead = ((sum.0 >> 32) as u32).wrapping_sub(self.roles.line.pass as u32);
-            // The high half of a sum that a bit was turned over in may be anything.
-            if ahead < 1 << 31 {
-                self.pass_ahead = self.pass_ahead.max(ahead);
-            }
+            let ahead = sum.passes_after(self.roles.line.pass);
+            self.pass_ahead = self.pass_ahead.max(ahead);
         }
         let check = copy(role, extent, row, &mut self.pages[extent]);
         if check.is_some_and(|check| judges.vouch_for(check)) {
@@ -165,10 +162,10 @@ impl Judges {
     /// The one of the latest pass decides; of one pass, either. A page is durable before a sum is, so that it matches the
     /// newest or was stored to since.
     fn vouch_for(&self, check: u32) -> bool {
-        let pass = |sum: &Sum| (sum.0 >> 32) as u32;
+        let pass = |sum: &Sum| sum.0 >> 32;
         match self.sums[..] {
             [one, other] if pass(&one) != pass(&other) => {
-                let is_later = pass(&one).wrapping_sub(pass(&other)) < 1 << 31;
+                let is_later = one.passes_after(pass(&other)) > 0;
                 let newest = if is_later { one } else { other };
                 newest.check() == check
             }

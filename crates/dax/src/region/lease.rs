@@ -2,18 +2,19 @@
 
 #![allow(unsafe_code, reason = "std knows no leases")]
 
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::engine::Alone;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::medium::{Medium, Part};
 
 const F_SETSIG: libc::c_int = 10;
 
 /// What came of asking for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lease {
+pub(super) enum Lease {
     /// It is held: nobody else has the file open or mapped, and whoever opens it waits.
     Held,
     /// Somebody has it open or mapped.
@@ -23,7 +24,7 @@ pub(crate) enum Lease {
 }
 
 /// Asks for a write lease on an open file that was opened once.
-pub(crate) fn take(file: BorrowedFd<'_>) -> Lease {
+pub(super) fn take(file: BorrowedFd<'_>) -> Lease {
     // A signal that does nothing by default, where the kernel's choice would end the process; the holder looks for itself.
     // SAFETY: plain system calls on a descriptor that is open.
     let done = unsafe {
@@ -40,13 +41,13 @@ pub(crate) fn take(file: BorrowedFd<'_>) -> Lease {
 }
 
 /// Whether nobody waits for it to be let go.
-pub(crate) fn is_unbroken(file: BorrowedFd<'_>) -> bool {
+fn is_unbroken(file: BorrowedFd<'_>) -> bool {
     // SAFETY: a plain system call on a descriptor that is open.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
 }
 
 /// Lets it go.
-pub(crate) fn release(file: BorrowedFd<'_>) {
+pub(super) fn release(file: BorrowedFd<'_>) {
     let file: RawFd = file.as_raw_fd();
     // SAFETY: a plain system call on a descriptor that is open.
     unsafe { libc::fcntl(file, libc::F_SETLEASE, libc::F_UNLCK) };
@@ -56,10 +57,14 @@ pub(crate) fn release(file: BorrowedFd<'_>) {
 pub(crate) struct Leases<'m> {
     medium: &'m Medium,
     held: Vec<usize>,
+    are_kept: bool,
 }
 
 impl Drop for Leases<'_> {
     fn drop(&mut self) {
+        if self.are_kept {
+            return;
+        }
         for &extent in &self.held {
             if let Some(file) = self.medium.parts[extent].region.descriptor() {
                 release(file);
@@ -77,6 +82,7 @@ impl<'m> Leases<'m> {
         let mut leases = Leases {
             medium,
             held: Vec::new(),
+            are_kept: false,
         };
         for extent in 0..medium.geometry.extents() {
             let part = &medium.parts[extent];
@@ -91,6 +97,39 @@ impl<'m> Leases<'m> {
             }
         }
         Ok(leases)
+    }
+    /// Descriptors of the same open files, not locked any more, which have the leases from now on; none where there are
+    /// no leases.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn keep(&mut self) -> Result<Option<KeptLeases>> {
+        if self.held.len() < self.medium.geometry.extents() {
+            return Ok(None);
+        }
+        let mut files = Vec::new();
+        for &extent in &self.held {
+            let part = &self.medium.parts[extent];
+            let file = part.region.descriptor().expect("it has a lease");
+            let file = file.try_clone_to_owned();
+            let failed = |error| Error::io("keep its lease", &part.path, error);
+            let file = File::from(file.map_err(failed)?);
+            file.unlock().map_err(failed)?;
+            files.push(file);
+        }
+        self.are_kept = true;
+        Ok(Some(KeptLeases(files)))
+    }
+}
+
+/// Write leases on a region's data extents, which nobody else has open; let go when dropped.
+#[derive(Debug)]
+pub(crate) struct KeptLeases(Vec<File>);
+
+impl KeptLeases {
+    /// Whether somebody waits to open an extent.
+    pub fn are_wanted(&self) -> bool {
+        !self.0.iter().all(|file| is_unbroken(file.as_fd()))
     }
 }
 

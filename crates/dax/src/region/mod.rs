@@ -1,6 +1,7 @@
 //! A region that this process has open.
 
 mod create;
+mod keep;
 mod lease;
 mod mapping;
 mod open;
@@ -23,10 +24,11 @@ use crate::pool::DaxPool;
 use crate::recover::{self, Permissions};
 use crate::report::{Created, RegionState, Sealed, Status, Verified};
 use crate::track::{CompareTracker, Tracker};
-pub(crate) use lease::{Lease, Leases, is_unbroken, release, take};
+pub(crate) use keep::{Kept, keep, mark_wanted};
+pub(crate) use lease::KeptLeases;
+use lease::Leases;
 use mapping::Mapping;
-pub(crate) use open::find_sidecars;
-use open::{PoolFiles, find, open_region};
+use open::{LOCK_TRIES, PoolFiles, find, open_region};
 use worker::Worker;
 
 const PERIODS: std::ops::RangeInclusive<Duration> =
@@ -75,7 +77,7 @@ impl DaxRegion {
             }
             .into());
         }
-        let found = find(pool, name)?;
+        let found = find(pool, name, LOCK_TRIES)?;
         let files = PoolFiles::new(pool, name, &found);
         let permissions = Permissions {
             without_missing: options.without_missing,
@@ -163,7 +165,10 @@ impl DaxRegion {
         mapping.end_stores();
         engine.pass()?;
         let has_seen_all = engine.has_seen_all();
-        let engine = Arc::into_inner(engine).expect("the worker has ended, and nobody else has it");
+        // The worker has ended, and nobody else has it.
+        let Some(engine) = Arc::into_inner(engine) else {
+            unreachable!("a region's engine is shared with its worker alone");
+        };
         let tracker: Box<dyn Tracker> = match has_seen_all {
             true => Box::new(QuietTracker),
             false => Box::new(CompareTracker),
@@ -196,7 +201,7 @@ fn reopen_parts(engine: &mut Engine) -> Result<()> {
         .map(|part| part.path)
         .collect();
     for path in paths {
-        let region = match open_region(&path) {
+        let region = match open_region(&path, LOCK_TRIES) {
             Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => {
                 return Err(ErrorKind::Mapped { path }.into());
             }
@@ -214,9 +219,13 @@ fn seal_engine(engine: Engine) -> Result<Sealed> {
 
 /// Seals a region that no program has open.
 pub(crate) fn seal(pool: &DaxPool, name: &str) -> Result<Sealed> {
-    let found = find(pool, name)?;
+    let found = find(pool, name, LOCK_TRIES)?;
     for part in found.iter().filter_map(|pair| pair.part.as_ref()) {
-        lease::check_alone(part)?;
+        if let Err(mapped) = lease::check_alone(part) {
+            // A seal from before is no authority any more: a program may store.
+            recover::mark_wanted(&found, pool.uuid(), name)?;
+            return Err(mapped);
+        }
     }
     let files = PoolFiles::new(pool, name, &found);
     let (medium, line) = recover::open(found, pool.uuid(), name, &files, Permissions::default())?;

@@ -18,16 +18,16 @@ use crate::recover::{Files, FoundPair, not_found};
 /// From one try to the next, where a keeper has the files for a moment.
 const TRY_AGAIN: Duration = Duration::from_millis(10);
 /// Tries to lock what another process has locked: a keeper's pass ends.
-const LOCK_TRIES: u32 = 50;
+pub(super) const LOCK_TRIES: u32 = 50;
 /// Tries to open what is under a lease: the kernel breaks a lease in 45 s by default.
 const LEASE_TRIES: u32 = 6000;
 
 /// Opens and locks a file of a region, once whoever has a lease on it has let it go.
-pub(super) fn open_region(path: &Path) -> Result<Region> {
+pub(super) fn open_region(path: &Path, lock_tries: u32) -> Result<Region> {
     let (mut locked, mut leased) = (0, 0);
     loop {
         match Region::open(path, &region_options()) {
-            Err(error) if error.kind() == PmemErrorKind::Locked && locked < LOCK_TRIES => {
+            Err(error) if error.kind() == PmemErrorKind::Locked && locked < lock_tries => {
                 locked += 1
             }
             Err(error) if is_leased(&error) && leased < LEASE_TRIES => leased += 1,
@@ -52,11 +52,11 @@ fn is_missing(path: &Path) -> Result<bool> {
 }
 
 /// All sidecars of a region and their extents, locked: the sidecars first.
-pub(super) fn find(pool: &DaxPool, name: &str) -> Result<Vec<FoundPair>> {
-    let mut found = find_sidecars(pool, name)?;
+pub(super) fn find(pool: &DaxPool, name: &str, lock_tries: u32) -> Result<Vec<FoundPair>> {
+    let mut found = find_sidecars(pool, name, lock_tries)?;
     for pair in &mut found {
         if !is_missing(&pair.part_path)? {
-            let region = open_region(&pair.part_path)?;
+            let region = open_region(&pair.part_path, lock_tries)?;
             pair.part = Some(Part::new(region, pair.part_path.clone()));
         }
     }
@@ -64,7 +64,7 @@ pub(super) fn find(pool: &DaxPool, name: &str) -> Result<Vec<FoundPair>> {
 }
 
 /// The sidecars alone.
-pub(crate) fn find_sidecars(pool: &DaxPool, name: &str) -> Result<Vec<FoundPair>> {
+pub(crate) fn find_sidecars(pool: &DaxPool, name: &str, lock_tries: u32) -> Result<Vec<FoundPair>> {
     check_name(name)?;
     let mut found = Vec::new();
     for member in 0..pool.members().len() {
@@ -75,7 +75,7 @@ pub(crate) fn find_sidecars(pool: &DaxPool, name: &str) -> Result<Vec<FoundPair>
                 continue;
             }
             found.push(FoundPair {
-                sidecar: Sidecar::new(open_region(&path)?, path),
+                sidecar: Sidecar::new(open_region(&path, lock_tries)?, path),
                 part: None,
                 part_path: extent_path(&directory, name, is_parity),
             });
@@ -157,7 +157,10 @@ impl Files for PoolFiles<'_> {
         if !is_given || is_missing(path)? {
             return Ok(None);
         }
-        Ok(Some(Part::new(open_region(path)?, path.clone())))
+        Ok(Some(Part::new(
+            open_region(path, LOCK_TRIES)?,
+            path.clone(),
+        )))
     }
 
     fn make_part(&self, role: usize, line: &Line) -> Result<Part> {

@@ -75,4 +75,8 @@ impl Tracker for Watched {
     fn hold(&self, pages: Range<u64>) -> Result<Option<Hold<'_>>> {
         self.tracker.hold(pages)
     }
+
+    fn hold_hot(&self, pages: Range<u64>) -> Result<Option<Hold<'_>>> {
+        self.tracker.hold_hot(pages)
+    }
 }

@@ -19,6 +19,7 @@ mod choose;
 mod compare;
 mod fault;
 mod guard;
+mod moved;
 
 mod maps;
 mod pagemap;
@@ -67,6 +68,13 @@ pub(crate) trait Tracker: Send + Sync {
     /// The thread that holds must not store through the mapping, nor wait for a thread of the program: it writes
     /// through another mapping of the file. System calls that store into a held page fail with EFAULT meanwhile.
     fn hold(&self, pages: Range<u64>) -> Result<Option<Hold<'_>>>;
+    /// For pages that never rest: the same, but system calls that access a held page wait too, where the tracker can
+    /// do that (else they fail, as under `hold`). Held pages count as written until they are taken, whether they were
+    /// or not. So it is not for repairs, which must know; and as little as it may store may the thread that holds
+    /// read them through the mapping: it would wait for itself.
+    fn hold_hot(&self, pages: Range<u64>) -> Result<Option<Hold<'_>>> {
+        self.hold(pages)
+    }
 }
 
 /// Whether a tracker has seen every store.

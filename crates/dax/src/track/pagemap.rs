@@ -66,17 +66,17 @@ impl Pagemap {
         Ok(Pagemap { file })
     }
 
-    /// Pages written since they were protected last, in ascending ranges counted from `base`; `protect`: each is
-    /// protected again in the step that finds it. Fails with EPERM where part of it is not under asynchronous write
+    /// Pages written since they were protected last, in ascending ranges counted from `base`, added behind the `first`
+    /// ones of `written`; `protect`: each is protected again in the step that finds it. Fails with EPERM where part of it is not under asynchronous write
     /// protection; what was found (and protected) before that is in `written`.
     pub(crate) fn written(
         &self,
         addresses: Range<u64>,
         base: u64,
         protect: bool,
+        first: usize,
         written: &mut Vec<Range<u64>>,
     ) -> io::Result<()> {
-        let first = written.len();
         let mut regions = [PageRegion::default(); REGIONS];
         let mut start = addresses.start;
         while start < addresses.end {

@@ -78,7 +78,9 @@ impl RemoteTracker {
         let base = self.addresses.start;
         let addresses = base + pages.start * PAGE_BYTES..base + pages.end * PAGE_BYTES;
         assert!(addresses.end <= self.addresses.end, "pages of the mapping");
-        let scanned = self.pagemap.written(addresses, base, take, found);
+        let scanned = self
+            .pagemap
+            .written(addresses, base, take, found.len(), found);
         // Mapped after the scan means mapped during it: one that was unmapped and mapped again in between either is
         // not protected, which the scan says, or counts as written as a whole.
         Ok(match scanned.is_ok() && self.is_mapped() {

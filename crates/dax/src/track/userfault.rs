@@ -39,7 +39,12 @@ const UFFD_FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
 const UFFD_FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
 
-/// No fault of the kernel's is ever handed to a thread here, so a process without privileges may have one.
+const UFFD_FEATURE_EVENT_REMAP: u64 = 1 << 2;
+const UFFDIO_REGISTER_MODE_MISSING: u64 = 1 << 0;
+const UFFDIO_WAKE: u64 = 0x8010_aa02;
+const _: () = assert!(UFFDIO_WAKE == libc::_IOR::<[u64; 2]>(0xaa, 0x02) as u64);
+
+/// Faults of the kernel's own are not handed out, so that a process without privileges may have one.
 const UFFD_USER_MODE_ONLY: i32 = 1;
 
 /// A mapping under asynchronous write protection, as long as it is kept (by an `exec` it ends). Any kind of mapping can
@@ -51,8 +56,22 @@ pub(crate) struct Userfault {
 
 impl Userfault {
     /// Registers the mapping. Each of its pages counts as written until it is protected.
-    pub(crate) fn register(mapping: &Span) -> io::Result<Userfault> {
-        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
+    pub(crate) fn register(span: &Span) -> io::Result<Userfault> {
+        let userfault = Userfault::open(UFFD_USER_MODE_ONLY, 0)?;
+        userfault.add_span(span)?;
+        Ok(userfault)
+    }
+
+    /// The same, and pages of it can be moved and keep their protection, if a thread reads the events; system calls
+    /// that meet a missing page wait. It needs CAP_SYS_PTRACE, or the sysctl vm.unprivileged_userfaultfd.
+    pub(super) fn register_movable(span: &Span) -> io::Result<Userfault> {
+        let userfault = Userfault::open(0, UFFD_FEATURE_EVENT_REMAP)?;
+        userfault.add_span(span)?;
+        Ok(userfault)
+    }
+
+    fn open(flags: i32, features: u64) -> io::Result<Userfault> {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | flags;
         // SAFETY: a plain system call.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         if fd < 0 {
@@ -64,24 +83,59 @@ impl Userfault {
             api: UFFD_API,
             features: UFFD_FEATURE_WP_ASYNC
                 | UFFD_FEATURE_WP_UNPOPULATED
-                | UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
+                | UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+                | features,
             ioctls: 0,
         };
         // SAFETY: the argument is as the kernel lays it out. The kernel refuses features that it has not.
         if unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API as _, &mut api) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let Range { start, end } = mapping.addresses();
+        Ok(Userfault { fd })
+    }
+
+    /// Threads that access pages of the range that are not there wait. Nothing may be mapped there but private memory
+    /// of no file.
+    pub(super) fn add_missing(&self, addresses: &Range<u64>) -> io::Result<()> {
+        self.add(addresses, UFFDIO_REGISTER_MODE_MISSING)
+    }
+
+    /// Puts the mapping under write protection that the kernel lifts.
+    fn add_span(&self, span: &Span) -> io::Result<()> {
+        // As the sources of Linux 6.18 read (wp_huge_pmd, insert_pmd), a store to a huge page of a DAX file makes all of it
+        // writable and leaves the mark of protection on it: later stores would go unseen. So none is mapped; where the
+        // kernel knows no huge pages it refuses, and there are none.
+        let _ = span.advise(libc::MADV_NOHUGEPAGE);
+        if span.is_dax() {
+            // A mark where no page is yet stands in the way of the DAX fault handler, which expects nothing there.
+            span.advise(libc::MADV_POPULATE_READ)?;
+        }
+        self.add(&span.addresses(), UFFDIO_REGISTER_MODE_WP)
+    }
+
+    fn add(&self, addresses: &Range<u64>, mode: u64) -> io::Result<()> {
         let mut register = Register {
-            start,
-            len: end - start,
-            mode: UFFDIO_REGISTER_MODE_WP,
+            start: addresses.start,
+            len: addresses.end - addresses.start,
+            mode,
             ioctls: 0,
         };
-        // SAFETY: the argument is as the kernel lays it out, and the mapping's protection is ours by `Span::new`.
-        if unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_REGISTER as _, &mut register) } != 0 {
-            return Err(io::Error::last_os_error());
+        // SAFETY: the argument is as the kernel lays it out; what is registered is the caller's.
+        match unsafe { libc::ioctl(self.fd.as_raw_fd(), UFFDIO_REGISTER as _, &mut register) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
-        Ok(Userfault { fd })
+    }
+
+    /// Threads that wait for pages of the range try again.
+    pub(super) fn wake(&self, addresses: &Range<u64>) {
+        let mut range = [addresses.start, addresses.end - addresses.start];
+        // SAFETY: the argument is as the kernel lays it out (`struct uffdio_range`).
+        unsafe { libc::ioctl(self.fd.as_raw_fd(), UFFDIO_WAKE as _, &mut range) };
+    }
+
+    /// A second descriptor of it, whose owner reads the events.
+    pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
     }
 }

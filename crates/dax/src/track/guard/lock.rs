@@ -4,6 +4,7 @@
     reason = "futexes and signal masks are the system's own interface"
 )]
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -69,24 +70,51 @@ impl SignalLock {
     }
 }
 
-/// All signals to this thread are blocked until it is dropped.
-pub(super) struct SignalsBlocked {
-    before: libc::sigset_t,
+/// What signals a thread had blocked before the first of its `SignalsBlocked`, and how many of these there are.
+struct Blocked {
+    depth: usize,
+    before: Option<libc::sigset_t>,
+}
+
+thread_local! {
+    static BLOCKED: RefCell<Blocked> = const { RefCell::new(Blocked { depth: 0, before: None }) };
+}
+
+/// Signals that a thread's own access or instruction raises: blocked, they would end the process. A copy of a page may
+/// meet a bad one of the medium (SIGBUS), and a thread may store to a page that is not held (SIGSEGV).
+const SYNCHRONOUS: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+];
+
+/// All other signals to this thread are blocked until it, and any other of the thread, is dropped: in any order.
+pub(crate) struct SignalsBlocked {
+    /// Signals are given back to the thread that they were taken from.
     not_send: PhantomData<*const ()>,
 }
 
 impl SignalsBlocked {
-    pub(super) fn new() -> SignalsBlocked {
-        // SAFETY: both sets are ours, and an all-zero set is one that can be filled.
-        let before = unsafe {
-            let mut all: libc::sigset_t = std::mem::zeroed();
-            let mut before: libc::sigset_t = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            before
-        };
+    pub(crate) fn new() -> SignalsBlocked {
+        BLOCKED.with_borrow_mut(|blocked| {
+            if blocked.depth == 0 {
+                // SAFETY: both sets are ours, and an all-zero set is one that can be filled.
+                blocked.before = Some(unsafe {
+                    let mut all: libc::sigset_t = std::mem::zeroed();
+                    let mut before: libc::sigset_t = std::mem::zeroed();
+                    libc::sigfillset(&mut all);
+                    for signal in SYNCHRONOUS {
+                        libc::sigdelset(&mut all, signal);
+                    }
+                    libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+                    before
+                });
+            }
+            blocked.depth += 1;
+        });
         SignalsBlocked {
-            before,
             not_send: PhantomData,
         }
     }
@@ -94,7 +122,15 @@ impl SignalsBlocked {
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        // SAFETY: the set is what this thread had before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+        BLOCKED.with_borrow_mut(|blocked| {
+            blocked.depth -= 1;
+            if blocked.depth > 0 {
+                return;
+            }
+            if let Some(before) = blocked.before.take() {
+                // SAFETY: the set is what this thread had before.
+                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+            }
+        });
     }
 }

@@ -5,4 +5,5 @@ mod lock;
 mod region;
 
 pub(crate) use handler::{Registered, after_fork_in_child};
-pub(crate) use region::{Counts, Mode};
+pub(crate) use lock::SignalsBlocked;
+pub(crate) use region::{Counts, HELD_MAX, Mode};

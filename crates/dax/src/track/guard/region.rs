@@ -193,6 +193,20 @@ impl Region {
         (false, self.protect(&(0..self.mapping.pages()), true))
     }
 
+    /// Whether a page of these is held.
+    pub(crate) fn holds_any(&self, pages: &Range<u64>) -> bool {
+        let _signals = SignalsBlocked::new();
+        self.lock.with(|| self.overlaps_held(pages))
+    }
+
+    /// With the lock taken.
+    fn overlaps_held(&self, pages: &Range<u64>) -> bool {
+        self.held.iter().any(|held| {
+            let start = held.start.load(Ordering::Relaxed);
+            start < pages.end && pages.start < held.end.load(Ordering::Relaxed)
+        })
+    }
+
     /// With the lock taken.
     fn is_held(&self, page: u64) -> bool {
         self.held.iter().any(|held| {
@@ -214,29 +228,28 @@ impl Region {
         // may have the allocator's.
         let mut runs = Vec::new();
         self.for_runs(&pages, |run| runs.push(run));
-        self.lock.with(|| {
-            for run in &runs {
-                if self.protect(run, false) {
-                    self.set_noted(run, false);
+        if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
+            let all = first.start..last.end;
+            self.lock.with(|| {
+                // Between the runs pages are read-only already, or noted meanwhile: these are met again.
+                if self.protect(&all, false) {
+                    runs.iter().for_each(|run| self.clear_noted(run));
                 }
-                // Else it stays writable and noted, and is found by the next take, too.
-            }
-        });
+                // Else they stay noted, and are found by the next take, too.
+            });
+        }
         for run in runs {
             push(found, first, run);
         }
     }
 
-    fn set_noted(&self, pages: &Range<u64>, is_noted: bool) {
+    /// With the lock taken.
+    fn clear_noted(&self, pages: &Range<u64>) {
         let mut page = pages.start;
         while page < pages.end {
             let end = pages.end.min((page / 64 + 1) * 64);
             let bits = (!0 >> (64 - (end - page))) << (page % 64);
-            let word = &self.noted[(page / 64) as usize];
-            match is_noted {
-                true => word.fetch_or(bits, Ordering::Relaxed),
-                false => word.fetch_and(!bits, Ordering::Relaxed),
-            };
+            self.noted[(page / 64) as usize].fetch_and(!bits, Ordering::Relaxed);
             page = end;
         }
     }
@@ -266,11 +279,7 @@ impl Region {
         assert!(pages.start < pages.end, "some page is held");
         let signals = SignalsBlocked::new();
         let slot = self.lock.with(|| {
-            let overlaps = |held: &Held| {
-                let start = held.start.load(Ordering::Relaxed);
-                start < pages.end && pages.start < held.end.load(Ordering::Relaxed)
-            };
-            if self.held.iter().any(overlaps) {
+            if self.overlaps_held(pages) {
                 return Err(io::ErrorKind::ResourceBusy.into());
             }
             let is_free = |held: &Held| held.end.load(Ordering::Relaxed) == 0;

@@ -1,8 +1,13 @@
 //! The trackers against memory of all kinds, many threads, children and other processes.
 #![allow(unsafe_code, reason = "mapped memory is accessed by pointer")]
 
+mod counts;
+mod exec;
+mod handler;
+mod hold;
 mod spans;
 mod stress;
+mod watch;
 
 use std::fs::File;
 use std::ops::Range;
@@ -104,6 +109,23 @@ impl Mapped {
         }
     }
 
+    /// A second mapping of the same pages.
+    pub(super) fn alias(&self) -> Mapped {
+        if !self.files.is_empty() {
+            let files = self.files.iter().map(|file| file.try_clone().unwrap());
+            return Mapped::of(files.collect(), self.pages);
+        }
+        let len = (self.pages * PAGE_BYTES) as usize;
+        // SAFETY: with an old length of none, a second mapping is made.
+        let start = unsafe { libc::mremap(self.start.cast(), 0, len, libc::MREMAP_MAYMOVE) };
+        assert_ne!(start, libc::MAP_FAILED);
+        Mapped {
+            start: start.cast(),
+            pages: self.pages,
+            files: Vec::new(),
+        }
+    }
+
     pub(super) fn start(&self) -> *mut u8 {
         self.start
     }
@@ -182,4 +204,45 @@ pub(super) fn peek(tracker: &dyn Tracker, pages: Range<u64>) -> Vec<Range<u64>> 
     let coverage = tracker.peek_written(pages, &mut written).unwrap();
     assert_eq!(coverage, Coverage::Complete);
     written
+}
+
+/// Runs `work` in a forked child, which then ends at once: 0, or how else it ended.
+pub(super) fn in_child(work: impl FnOnce()) -> i32 {
+    // SAFETY: the child only runs `work`, which allocates nothing, and ends without destructors.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        work();
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(0) };
+    }
+    assert!(child > 0, "fork");
+    ended(child)
+}
+
+/// How a child ended, for which this waits.
+pub(super) fn ended(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: the pointer is to a local.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status
+}
+
+/// Runs its work when it is dropped, also by a panic: threads of a scope that wait for it end then, too.
+pub(super) struct AtEnd<F: FnMut()>(pub(super) F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Lets other threads run until it is so; a test that would wait for ever fails.
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..20_000_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("never: {what}");
 }

@@ -1,8 +1,8 @@
 //! How often this process, or a child of it that kept its memory, was forked.
 //!
-//! The count is in memory that the children share, so that a child's own forks are seen, too. It is raised in the child,
-//! before `fork` returns there, by a handler of `pthread_atfork`; a process that is made by the bare system call is
-//! not counted. `vfork`, `posix_spawn` and threads are no forks: they store through this process's own mapping.
+//! The count is in memory that the children share, so that a child's own forks are seen, too. Handlers of
+//! `pthread_atfork` raise it in the parent and in the child, before `fork` returns there; a process that is made by the
+//! bare system call is not counted. `vfork`, `posix_spawn` and threads are no forks: they store through this process's own mapping.
 #![allow(
     unsafe_code,
     reason = "fork handlers and shared memory are the system's own interface"
@@ -41,8 +41,8 @@ pub(super) fn begin() -> io::Result<()> {
         // SAFETY: a page of zeroes, aligned, that stays mapped.
         let count: &'static AtomicU64 = unsafe { AtomicU64::from_ptr(page.cast()) };
         FORKS.get_or_init(|| count);
-        // SAFETY: the handler uses atomics only.
-        match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
+        // SAFETY: the handlers use atomics only.
+        match unsafe { libc::pthread_atfork(None, Some(in_parent), Some(in_child)) } {
             0 => Ok(()),
             error => Err(error),
         }
@@ -50,15 +50,20 @@ pub(super) fn begin() -> io::Result<()> {
     begun.map_err(io::Error::from_raw_os_error)
 }
 
-/// How many there were since `begin`.
+/// Differs from what it was where there was a fork since.
 pub(super) fn count() -> u64 {
     FORKS.get().map_or(0, |forks| forks.load(Ordering::Acquire))
 }
 
-unsafe extern "C" fn in_child() {
+unsafe extern "C" fn in_parent() {
     if let Some(forks) = FORKS.get() {
-        // Release: before anything that the child stores.
+        // Release: before anything that this process, or the child, stores after the fork.
         forks.fetch_add(1, Ordering::AcqRel);
     }
+}
+
+unsafe extern "C" fn in_child() {
+    // SAFETY: it uses atomics only.
+    unsafe { in_parent() };
     guard::after_fork_in_child();
 }

@@ -80,7 +80,6 @@ impl Watch {
             missed: None,
             has_moved: false,
         };
-        let had_foreign = state.has_foreign;
         for extent in &mut state.extents {
             let changes = extent.look()?;
             state.has_foreign |= changes.is_opened;
@@ -91,10 +90,8 @@ impl Watch {
         }
         if state.has_foreign {
             look.missed = Some(Missed::ForeignOpener);
-            // It counts at least once: what it stored before it went is not known. Opened again between the lease and
-            // the next look: then that look sees it.
-            let is_ours = had_foreign && state.extents.iter().all(Extent::is_ours_alone);
-            state.has_foreign = !is_ours;
+            // One that has gone is told of this once. Another that comes from here on is in the events of the next look.
+            state.has_foreign = !state.extents.iter().all(Extent::is_ours_alone);
         }
         if self.children == Children::Allowed && forks::count() != state.forks {
             look.missed = Some(Missed::Forked);
@@ -109,21 +106,37 @@ impl Watch {
     }
 }
 
-/// Whether a process other than this one has one of the files mapped, or may have: its mappings cannot be read.
+/// Whether a process other than this one has one of the files mapped, or may have: its mappings cannot be read, and it
+/// is younger than this one, as its descendants are.
 fn others_map(files: &[FileId]) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return true;
     };
+    let ours = std::process::id();
+    let started = started_at(ours);
     let mut pids = processes
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| *pid != std::process::id());
+        .filter(|pid| *pid != ours);
     pids.any(|pid| {
         let mappings = Maps::of_process(pid).and_then(|mut maps| maps.read());
         match mappings {
             Ok(mappings) => mappings.iter().any(|mapped| files.contains(&mapped.file)),
             // It has ended.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => false,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(_) => match (started, started_at(pid)) {
+                (Some(ours), Some(theirs)) => theirs >= ours,
+                _ => true,
+            },
         }
     })
+}
+
+/// When the process started, in ticks since the system did (field 22 of /proc/PID/stat, proc_pid_stat(5)). None where
+/// that cannot be read.
+fn started_at(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, before these fields, may hold anything.
+    let fields = &stat[stat.rfind(')')? + 1..];
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }

@@ -1,0 +1,123 @@
+//! The regions that a keeper has, and how each stands.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::list::names;
+use crate::pool::DaxPool;
+use crate::region::{Kept, KeptLeases, keep, mark_wanted};
+use crate::report::{KeptRegion, RegionState};
+
+/// One region.
+struct Region {
+    leases: Option<KeptLeases>,
+    report: KeptRegion,
+}
+
+/// All of them.
+pub(super) struct Regions {
+    pool: DaxPool,
+    regions: BTreeMap<String, Region>,
+}
+
+impl Regions {
+    pub fn new(pool: DaxPool) -> Regions {
+        Regions {
+            pool,
+            regions: BTreeMap::new(),
+        }
+    }
+
+    /// Lets go of leases that somebody waits for, once the mark is durable; whether there were any. Where the mark cannot
+    /// be set the lease stays: the kernel lets the program wait, and breaks it in the end.
+    pub fn give_way(&mut self) -> bool {
+        let mut has_changed = false;
+        for (name, region) in &mut self.regions {
+            if !region.leases.as_ref().is_some_and(KeptLeases::are_wanted) {
+                continue;
+            }
+            has_changed = true;
+            match mark_wanted(&self.pool, name) {
+                Ok(()) => {
+                    region.leases = None;
+                    region.report.leased = false;
+                    region.report.state = RegionState::Open;
+                    region.report.lease_breaks += 1;
+                    region.report.trouble = None;
+                }
+                Err(error) => region.report.trouble = Some(error.to_string()),
+            }
+        }
+        has_changed
+    }
+
+    /// Seals or passes over each region that is not under lease.
+    pub fn keep(&mut self) {
+        let Ok(found) = names(&self.pool) else {
+            // A member that cannot be read now may be there again the next time.
+            return;
+        };
+        self.regions.retain(|name, _| found.contains(name));
+        for name in found {
+            let region = self.regions.entry(name.clone());
+            let region = region.or_insert_with(|| Region::new(&name));
+            if region.leases.is_none() {
+                region.keep(&self.pool);
+            }
+        }
+    }
+
+    pub fn report(&self, to: &Mutex<Vec<KeptRegion>>) {
+        let reports = self.regions.values().map(|region| region.report.clone());
+        *to.lock().unwrap_or_else(PoisonError::into_inner) = reports.collect();
+    }
+}
+
+impl Region {
+    fn new(name: &str) -> Region {
+        Region {
+            leases: None,
+            report: KeptRegion {
+                name: name.to_owned(),
+                state: RegionState::Open,
+                leased: false,
+                passes: 0,
+                lease_breaks: 0,
+                unverified_pages: 0,
+                trouble: None,
+            },
+        }
+    }
+
+    fn keep(&mut self, pool: &DaxPool) {
+        let report = &mut self.report;
+        report.trouble = None;
+        let kept = keep(pool, &report.name);
+        match kept {
+            Ok(Kept::Sealed(leases, line)) => {
+                self.leases = Some(leases);
+                report.leased = true;
+                report.state = RegionState::Sealed;
+                report.unverified_pages = line.unverified_pages;
+            }
+            Ok(Kept::Open(line)) => {
+                report.state = line.state;
+                report.passes += 1;
+                report.unverified_pages = line.unverified_pages;
+            }
+            Ok(Kept::Unleased(line)) => {
+                report.state = line.state;
+                report.passes += 1;
+                report.unverified_pages = line.unverified_pages;
+                let trouble =
+                    "no lease can be had on its extents: it stays open until it is sealed by hand";
+                report.trouble = Some(trouble.to_owned());
+            }
+            Ok(Kept::InUse) => {
+                report.state = RegionState::Open;
+                report.trouble = Some("a process has it open by the library".to_owned());
+            }
+            Err(error) => report.trouble = Some(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Regions over models of memory: every crash at every step, stores in between, faults of the medium.
+
+mod crash;
+#[cfg(not(feature = "mutants"))]
+mod crashes;
+#[cfg(not(feature = "mutants"))]
+mod golden;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod scenarios;
+#[cfg_attr(feature = "mutants", allow(dead_code, reason = "some are run by name"))]
+mod steps;
+mod tracker;
+mod world;

@@ -1,0 +1,59 @@
+//! Each named fault is noticed by a test that holds without it.
+
+use std::panic::catch_unwind;
+
+use forebay_pmem::shadow::ShadowModel;
+
+use super::{scenarios, steps};
+use crate::mutants::{Mutant, set};
+use crate::{CreateOptions, DaxPool, DaxRegion, ErrorKind, OpenOptions};
+
+fn holds(scenario: fn(u32, ShadowModel, usize) -> (Vec<String>, usize), width: u32) {
+    let (wrong, _) = scenario(width, ShadowModel::Lines, 6);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A region that somebody else has open is not sealed.
+fn seal_of_what_is_open_elsewhere() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool = DaxPool::new(&[place.path().join("pool")], [1; 16]);
+    let created = DaxRegion::create(&pool, "r", &CreateOptions::new(8 * 4096)).unwrap();
+    let region = DaxRegion::open(&pool, "r", &OpenOptions::default()).unwrap();
+    let other = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&created.paths[0]);
+    let closed = region.close();
+    drop(other.unwrap());
+    assert!(matches!(
+        closed.unwrap_err().kind(),
+        ErrorKind::Mapped { .. }
+    ));
+}
+
+fn directed(mutant: Mutant) {
+    match mutant {
+        Mutant::OpenMarkAfterStore | Mutant::SealBelievedAfterUnorderlyEnd => {
+            holds(scenarios::sealing, 1);
+        }
+        Mutant::SumsBeforeParity => steps::data_and_parity_are_durable_before_a_sum_is_stored(),
+        Mutant::RescanSkipped => steps::a_store_after_the_scan_comes_with_the_next_pass(),
+        Mutant::SealedWhileMapped => seal_of_what_is_open_elsewhere(),
+        Mutant::PagesNotFlushed => holds(scenarios::passes, 2),
+        Mutant::MateFromUnverifiedPage => {
+            steps::a_damaged_mate_leaves_its_row_and_its_parity_alone();
+        }
+    }
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    for mutant in Mutant::ALL {
+        set(None);
+        directed(mutant);
+        set(Some(mutant));
+        let caught = catch_unwind(|| directed(mutant)).is_err();
+        set(None);
+        assert!(caught, "{} was not noticed", mutant.name());
+    }
+}
