@@ -3,7 +3,7 @@
 //!
 //! The program has a thread for each processor, so that whatever else takes processor time takes it from the program.
 //! Together the threads store into 10,000 distinct pages a second; all the rest of the time each does work of its own:
-//! units of reading and summing 4 KiB at random from a table of its own that no cache holds. Compared is how many units
+//! units of reading and summing 4 KiB at random from a table that no cache holds. Compared is how many units
 //! a second they do: the time that a fixed amount of own work takes beside the paced stores. Faults of the tracker,
 //! the passes' processor time and their memory traffic all lower it.
 
@@ -26,7 +26,7 @@ const PERIODS_A_TURN: u32 = 3;
 const PERIODS_OF_WINDOWS: u32 = 10;
 /// Pages that another thread stores to without a pause.
 const HOT_PAGES: usize = 4;
-/// Words of the table that a thread's own work reads: 64 MiB.
+/// Words of the table that the threads' own work reads: 64 MiB.
 const TABLE_WORDS: usize = 8 << 20;
 /// Units of own work between two looks at the clock: some 10 µs.
 const UNITS: u64 = 32;
@@ -40,21 +40,13 @@ fn threads() -> usize {
 }
 
 /// A thread's own work.
-struct OwnWork {
-    table: Vec<u64>,
+struct OwnWork<'t> {
+    table: &'t [u64],
     random: fastrand::Rng,
     sum: u64,
 }
 
-impl OwnWork {
-    fn new(seed: u64) -> OwnWork {
-        OwnWork {
-            table: (0..TABLE_WORDS as u64).collect(),
-            random: fastrand::Rng::with_seed(seed),
-            sum: 0,
-        }
-    }
-
+impl OwnWork<'_> {
     fn units(&mut self) {
         for _ in 0..UNITS {
             let at = self.random.usize(..TABLE_WORDS / PAGE_WORDS) * PAGE_WORDS;
@@ -79,6 +71,8 @@ struct Program<'m> {
     bench: &'m Bench,
     ours: &'m [AtomicU64],
     none: &'m [AtomicU64],
+    /// What own work reads.
+    table: &'m [u64],
     turn: Duration,
 }
 
@@ -128,7 +122,11 @@ impl Program<'_> {
 
     /// One thread: its rate in each turn.
     fn thread(&self, part: (usize, usize), turns: &Turns) -> Vec<f64> {
-        let mut work = OwnWork::new(part.0 as u64);
+        let mut work = OwnWork {
+            table: self.table,
+            random: fastrand::Rng::with_seed(part.0 as u64),
+            sum: 0,
+        };
         let mut ours = PacedStores::new(self.ours, PAGES_S, part);
         let mut none = PacedStores::new(self.none, PAGES_S, part);
         // No page's first fault falls into a turn.
@@ -151,7 +149,7 @@ impl Program<'_> {
     }
 
     /// Own work for a turn, by the clock of the bench.
-    fn units_a_second(&self, work: &mut OwnWork, stores: &mut PacedStores<'_>) -> f64 {
+    fn units_a_second(&self, work: &mut OwnWork<'_>, stores: &mut PacedStores<'_>) -> f64 {
         let clock = self.bench.pace.clock;
         stores.begin();
         let (start, counted_from, mut units) = (Instant::now(), clock.now(), 0);
@@ -175,10 +173,12 @@ pub fn beside_none(bench: &Bench) -> Result<Vec<Row>> {
     let plain = PlainMapping::create(file.path(), bench.pool_bytes)?;
     let (files, _) = RegionFiles::create(&bench.scratch, bench.pool_bytes)?;
     let region = files.open(period)?;
+    let table: Vec<u64> = (0..TABLE_WORDS as u64).collect();
     let program = Program {
         bench,
         ours: words(&region),
         none: plain.words(),
+        table: &table,
         turn: period * PERIODS_A_TURN,
     };
     if program.ours.len() / PAGE_WORDS < PAGES_S as usize {
