@@ -25,10 +25,11 @@ bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on For
 	@scripts/setup.sh build apps
 	@scripts/bench-apps.sh
 
-lab: ## The papers' caches and figures beside ours, in ten minutes; writes target/lab/lab.html
+lab: ## The papers' caches and figures beside ours, in ten minutes; writes target/lab/lab.html, and dax.html of mapped regions
 	@scripts/setup.sh build
 	$(CARGO) build --release -j$(JOBS) -p forebay-lab-cli
 	target/release/forebay-lab run all --quick --out target/lab
+	target/release/forebay-lab dax --quick --out target/lab
 
 crash: ## Two million crash images and every mutant; writes target/crash/report.json
 	@scripts/setup.sh build

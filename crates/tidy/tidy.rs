@@ -22,6 +22,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "lab",
         &[
             "forebay",
+            "forebay-dax",
             "forebay-harness",
             "forebay-pmem",
             "forebay-volatile",
@@ -42,6 +43,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "bench",
         &[
             "forebay",
+            "forebay-dax",
             "forebay-harness",
             "forebay-pmem",
             "forebay-serve",
@@ -55,6 +57,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "forebay",
             "forebay-command",
+            "forebay-dax",
             "forebay-harness",
             "forebay-lab",
             "forebay-pmem",

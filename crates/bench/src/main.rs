@@ -11,6 +11,7 @@ mod counts;
 mod nvml;
 mod payload;
 mod pools;
+mod regions;
 mod scratch;
 
 use std::path::PathBuf;

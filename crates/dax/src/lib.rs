@@ -29,6 +29,7 @@ mod tests;
 mod track;
 
 pub use error::{Error, ErrorKind, Result};
+pub use forebay_pmem::Counters;
 pub use keeper::Keeper;
 pub use list::list;
 pub use options::{CreateOptions, OpenOptions, TrackerKind, UnknownTracker};

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use forebay_pmem::Region;
+use forebay_pmem::{Counters, Region};
 
 use crate::error::{Error, Result};
 use crate::format::{Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned};
@@ -126,6 +126,15 @@ impl Medium {
         parts
             .chain(sidecars)
             .map(|region| region.counters().fences)
+            .sum()
+    }
+
+    /// Lines and fences of all files.
+    pub fn counters(&self) -> Counters {
+        let parts = self.parts.iter().map(|part| part.region.counters());
+        let sidecars = self.sidecars.iter();
+        parts
+            .chain(sidecars.map(|sidecar| sidecar.region.counters()))
             .sum()
     }
 

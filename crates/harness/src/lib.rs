@@ -8,6 +8,7 @@ pub mod nbd;
 mod options;
 mod processes;
 mod report;
+pub mod stores;
 mod test_env;
 mod tools;
 mod watched;

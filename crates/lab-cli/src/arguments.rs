@@ -1,10 +1,12 @@
 //! The command line of `forebay-lab`: every option, with examples.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use forebay_command::disks::DiskSettings;
 use forebay_command::{LogFormat, LogLevel, Trust, failure, size};
+use forebay_dax::TrackerKind;
 use forebay_lab::disk::DiskKind;
 use forebay_lab::engines::EngineName;
 use forebay_serve::nbd::NbdAddress;
@@ -47,6 +49,8 @@ pub enum Command {
     Run(RunOptions),
     /// Replay a block trace of a real machine on the engines.
     Trace(TraceOptions),
+    /// Measure how long stores into mapped regions go without protection, by period and tracker.
+    Dax(DaxOptions),
     /// Make the cache of a published design, for one disk.
     Create(CreateOptions),
     /// Serve that disk over NBD, FUSE or vhost-user until told to stop.
@@ -272,6 +276,48 @@ pub struct TraceOptions {
     /// Print one JSON list and nothing else.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which windows to measure.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A page of a mapped region is not protected from its first store to the end of the pass that covers it:
+its window. The periods are 0.1, 0.3, 1, 3, 10 and 30 s, with --quick 0.1, 0.2 and 0.4 s.
+
+Examples:
+  forebay-lab dax --quick --out report
+  forebay-lab dax --periods 0.1,1 --trackers async-wp,compare --json"
+)]
+pub struct DaxOptions {
+    /// Fewer periods, a smaller region, shorter times.
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these periods, in seconds: 0.1 to 30.
+    #[arg(long, value_delimiter = ',', value_name = "SECONDS", value_parser = period)]
+    pub periods: Vec<Duration>,
+    /// Only these trackers, like async-wp,fault,compare.
+    #[arg(long, value_delimiter = ',', value_name = "TRACKER")]
+    pub trackers: Vec<TrackerKind>,
+    /// Size of the region instead of 256M, or of 16M with --quick.
+    #[arg(long, value_parser = size::parse)]
+    pub size: Option<u64>,
+    /// Print one JSON list and nothing else; files are then written only with --out.
+    #[arg(long)]
+    pub json: bool,
+    /// Where dax.html and dax.json are written.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Where the region is made; nothing stays there.
+    #[arg(long, default_value = "/dev/shm")]
+    pub directory: PathBuf,
+}
+
+fn period(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let period = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let allowed = Duration::from_millis(100)..=Duration::from_secs(30);
+    let period = period.filter(|period| allowed.contains(period));
+    period.ok_or_else(|| format!("{text} is no period; give seconds from 0.1 to 30"))
 }
 
 fn disk_kind(text: &str) -> Result<DiskKind, String> {

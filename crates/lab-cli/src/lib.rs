@@ -7,6 +7,7 @@
 mod arguments;
 mod ask;
 mod create;
+mod dax;
 mod engine_device;
 mod figures;
 mod region;
@@ -36,6 +37,7 @@ pub fn main() -> ExitCode {
         }
         Command::Run(options) => figures::measure(&options),
         Command::Trace(options) => figures::replay(&options),
+        Command::Dax(options) => dax::run(&options),
         Command::Create(options) => create::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Stat(options) => ask::run(&Stat {}, &options),

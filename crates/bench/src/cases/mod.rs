@@ -3,6 +3,8 @@
 mod bench;
 mod commits;
 mod content;
+mod dax;
+mod dax_times;
 mod dram;
 mod kernels;
 mod ladder;
@@ -233,6 +235,26 @@ pub const CASES: &[Case] = &[
             ("rebuild_1gib_s", AtMost(3.0)),
         ],
         run: mirror_times::rebuild,
+    },
+    Case {
+        rows: &[("dax_space_percent", AtMost(0.4))],
+        run: dax::space,
+    },
+    Case {
+        rows: &[
+            ("dax_sync_4k_lines", AtMost(130.0)),
+            ("dax_sync_4k_fences", AtMost(2.0)),
+            ("dax_pass_lines_per_page", AtMost(130.0)),
+        ],
+        run: dax::lines,
+    },
+    Case {
+        rows: &[("dax_10k_vs_none", AtLeast(0.95))],
+        run: dax_times::beside_none,
+    },
+    Case {
+        rows: &[("dax_window_p99_periods", AtMost(1.5))],
+        run: dax_times::windows,
     },
     Case {
         rows: &[("replacement_hit_ratio_vs_lru", AtLeast(1.0))],

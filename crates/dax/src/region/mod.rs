@@ -12,6 +12,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_pmem::Counters;
+
 use crate::engine::{Engine, QuietTracker};
 use crate::error::{ErrorKind, Result};
 use crate::format::PAGE_BYTES;
@@ -130,6 +132,12 @@ impl DaxRegion {
     #[must_use]
     pub fn status(&self) -> Status {
         self.engine.status()
+    }
+
+    /// Cache lines and fences of all its files since it was opened, exact: a fence of several files counts once.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.engine.medium.counters()
     }
 
     /// Ends with a last pass over every page, and seals the region. Nobody may store through its pointer any more.

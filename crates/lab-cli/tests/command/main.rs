@@ -1,5 +1,6 @@
 //! The command as scripts use it: what it measures and prints, its exit codes, the designs that it serves.
 
+mod dax;
 mod designs;
 mod figures;
 #[path = "../../../cli/tests/command/load.rs"]
