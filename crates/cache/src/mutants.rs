@@ -48,6 +48,7 @@ forebay_pmem::define_mutants! {
         GrowSyncSwallowed,
         ZeroingsForgotten,
         VolumeLinesUnsettled,
+        VolumeLineAfterFailedFence,
         PageCacheBelieved,
         ReadHitVersionIgnored,
         HeldWithoutRecheck,

@@ -82,6 +82,14 @@ pub fn volume_line_fence(rng: &mut fastrand::Rng, shape: &Shape) -> Option<u64> 
     (rng.u8(..4) > 0).then_some(fence)
 }
 
+/// A volume's detach fails at the fence of its line, and it is to grow.
+pub fn failed_line(rng: &mut fastrand::Rng) -> Script {
+    // Where a description has two fences the second one is as good.
+    let after = rng.u32(..2);
+    let fails = Step::FailFence { after };
+    vec![vec![fails, Step::Detach(0), Step::GrowVolume(0)]]
+}
+
 /// The last block of all, which a volume that has not grown lacks, and another one.
 pub fn written_at_end(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     vec![vec![new(shape.volume_blocks - 1, rng), new(0, rng)]]

@@ -45,6 +45,8 @@ pub enum Focus {
     TornIncarnation,
     /// Short: a process is killed while it attaches, grows or detaches a volume; the next one writes there.
     VolumeLines,
+    /// Short: the fence of a volume's line fails, and another line of it is asked for.
+    FailedLine,
     /// Short: a volume is detached while another actor is in the midst of something.
     Detached,
     /// Short: two actors change over where one of them has looked and will look again.
@@ -79,7 +81,7 @@ impl Focus {
     pub const ROUND_SCENARIOS: u64 = 40;
 
     /// The short ones, which come before those of a round.
-    const DIRECTED: [(Focus, u64); 11] = [
+    const DIRECTED: [(Focus, u64); 12] = [
         (Focus::AtBacking, 10),
         (Focus::Restarted, 4),
         (Focus::AfterFailedFence, 6),
@@ -91,10 +93,11 @@ impl Focus {
         (Focus::Overtaken, 1),
         (Focus::Packed, 4),
         (Focus::ReadUnchecked, 5),
+        (Focus::FailedLine, 2),
     ];
 
     /// Scenarios of all of these.
-    pub const DIRECTED_SCENARIOS: u64 = 47;
+    pub const DIRECTED_SCENARIOS: u64 = 49;
 
     /// The corner of the directed scenario with this seed.
     pub fn directed(seed: u64) -> Focus {
@@ -122,7 +125,8 @@ impl Focus {
             Focus::TornIncarnation => 2,
             Focus::Completed | Focus::FailedFence | Focus::Zeroings => 2,
             Focus::AtBacking | Focus::Restarted | Focus::AfterFailedFence => 0,
-            Focus::VolumeLines | Focus::Detached | Focus::Rechecked => 0,
+            Focus::VolumeLines | Focus::FailedLine => 0,
+            Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
             _ => 1,
         }
@@ -159,7 +163,8 @@ impl Focus {
             Focus::Restarted => 8,
             Focus::Pairs | Focus::Unchecked => 0,
             Focus::AtBacking | Focus::AfterFailedFence | Focus::TornIncarnation => 0,
-            Focus::VolumeLines | Focus::Detached | Focus::Rechecked => 0,
+            Focus::VolumeLines | Focus::FailedLine => 0,
+            Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
         }
     }
@@ -180,7 +185,7 @@ impl Focus {
             Focus::Relay if is_opening => 2,
             Focus::TornIncarnation if is_opening => 3,
             Focus::AfterFailedFence | Focus::VolumeLines | Focus::Detached | Focus::Overtaken => 2,
-            Focus::AtBacking => 2,
+            Focus::AtBacking | Focus::FailedLine => 2,
             _ => 1,
         }
     }
@@ -188,7 +193,7 @@ impl Focus {
     /// Whether a crash tears all that was being stored, after the first event of its incarnation.
     pub fn tears_everything(self, shape: &Shape) -> bool {
         match self {
-            Focus::VolumeLines => true,
+            Focus::VolumeLines | Focus::FailedLine => true,
             Focus::AfterFailedFence => !shape.strict,
             _ => false,
         }
@@ -251,6 +256,7 @@ impl Focus {
             Focus::Detached => shape.fill_on_read = true,
             Focus::Grown => shape.grows = true,
             Focus::Packed => shape.slots = 8,
+            Focus::FailedLine => {}
             Focus::Overtaken => {
                 shape.lanes = 3;
                 shape.slots = 16;
@@ -298,6 +304,7 @@ impl Focus {
         let may_grow = match self {
             Focus::AtBacking => rng.u8(..4) > 0,
             Focus::VolumeLines => shape.starts_attached && rng.u8(..4) > 0,
+            Focus::FailedLine => true,
             _ => false,
         };
         if may_grow {
@@ -386,6 +393,7 @@ impl Focus {
             Focus::AfterFailedFence => directed::after_failed_fence(rng, shape),
             Focus::TornIncarnation => vec![Vec::new()],
             Focus::VolumeLines => directed::volume_line(rng, shape),
+            Focus::FailedLine => directed::failed_line(rng),
             Focus::Detached => directed::detached(rng, shape),
             Focus::Rechecked => directed::rechecked(rng, shape),
             Focus::Grown => vec![directed::new_blocks(rng, shape, 2..6)],

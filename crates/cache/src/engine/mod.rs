@@ -90,6 +90,8 @@ pub(crate) struct Engine {
     verify: AtomicU8,
     /// A fence failed, a thread panicked in a commit, or the pool was closed.
     poisoned: AtomicBool,
+    /// The fence of a volume's line failed.
+    line_failed: AtomicBool,
     /// The pool was closed while callers held volumes; it is poisoned soon after.
     closed: AtomicBool,
     tallies: Tallies,
@@ -331,7 +333,7 @@ impl Engine {
     /// Writes a volume's description, durably: attached with `identity`, or free.
     ///
     /// # Errors
-    /// A fence failed; or the path is too long for the table.
+    /// A fence failed, now or earlier; or the path is too long for the table.
     pub(crate) fn write_volume(
         &self,
         place: u32,
@@ -340,15 +342,27 @@ impl Engine {
         standing: Standing,
         attached: bool,
     ) -> Result<()> {
+        // The line that this one replaces is the older one only as far as can be seen: where the newer one's fence
+        // failed it may be the only one that is durable. (A close writes lines when the pool takes nothing else any more.)
+        let has_failed = self.line_failed.load(Ordering::Relaxed);
+        if has_failed && !mutated(Mutant::VolumeLineAfterFailedFence) {
+            return Err(self.refusal());
+        }
         volumes::store(self.media(), place, id, identity, standing, attached)?;
         // Orders the description before the first block that carries its id, or, when it goes, after
         // the last one has gone. A torn line leaves the other one.
-        self.fence()?;
+        self.fence_line()?;
         match volumes::store_twin(self.media(), place) {
             false => Ok(()),
             // Orders it before the next description, which is stored over the first line.
-            true => self.fence(),
+            true => self.fence_line(),
         }
+    }
+
+    /// As `fence`, after a line of the volume table, whose writers exclude each other. If it fails no other is written.
+    pub(super) fn fence_line(&self) -> Result<()> {
+        let fenced = self.fence();
+        fenced.inspect_err(|_| self.line_failed.store(true, Ordering::Relaxed))
     }
 
     /// Bytes of DRAM in the tables that know blocks by their content.

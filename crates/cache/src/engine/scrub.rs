@@ -256,14 +256,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Compares the lines of a mirror's volumes.
+    /// Compares the lines of a mirror's volumes, or the two of each in a pool of one copy. The caller keeps others from
+    /// writing any.
     ///
     /// # Errors
     /// The pool takes no more changes.
     pub(crate) fn scrub_volumes(&self, evict: bool, report: &mut ScrubReport) -> Result<()> {
         for place in 0..self.media().geometry.volumes {
             self.check_writable()?;
-            report.note_line(volumes::settle_current(self.media(), place, evict));
+            let line = volumes::settle_current(self.media(), place, evict);
+            report.note_line(line);
+            if matches!(line, LineState::Repaired | LineState::Unrepaired) {
+                // Orders what was written again before the next description; and if it never was durable, the pool
+                // takes none.
+                self.fence_line()?;
+            }
         }
         Ok(())
     }

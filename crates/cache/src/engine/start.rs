@@ -72,6 +72,7 @@ impl Engine {
             free_low_per_mille: options.free_low_per_mille,
             verify: AtomicU8::new(options.verify as u8),
             poisoned: AtomicBool::new(false),
+            line_failed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             tallies: Tallies::default(),
             suspects: Suspects::default(),

@@ -75,8 +75,8 @@ impl Pool {
                 self.pipeline.set_volume(place, Some(state.clone()));
                 pipeline.table().live().add(id);
             } else {
-                // The next attempt is to find the place free. If that fails too, it finds the volume,
-                // without a block.
+                // The next attempt is to find the place free. If that fails too, or a fence did, the next process finds
+                // the volume, without a block.
                 let _ = pipeline
                     .engine()
                     .write_volume(place, id, &identity, row.standing, false);
@@ -103,9 +103,12 @@ impl Pool {
             Err(refusal) if !accept_stale => return Err(stale(refusal)),
             found => found.is_ok(),
         };
-        let state = self.pipeline.volume(known.id).ok_or_else(|| {
-            ErrorKind::Volume(format!("{}: it is being detached", identity.path.display()))
-        })?;
+        let Some(state) = self.pipeline.volume(known.id) else {
+            // An attach whose fence failed leaves the volume's line.
+            self.pipeline.engine().check_writable()?;
+            let path = identity.path.display();
+            return Err(ErrorKind::Volume(format!("{path}: it is being detached")).into());
+        };
         if state.backing.get().is_some() {
             return Err(state.attached_already());
         }

@@ -22,10 +22,15 @@ impl Pool {
     ///
     /// # Errors
     /// [`ErrorKind::Volume`]: the backing shrank, which a volume never does, or is not attached.
-    /// [`ErrorKind::Backing`], [`ErrorKind::Media`]: the backing or a fence failed. The volume is as before.
+    /// [`ErrorKind::Backing`], [`ErrorKind::Media`]: the backing or a fence failed. [`ErrorKind::Poisoned`]: one
+    /// failed earlier. The volume is as before.
     pub fn grow_volume(&self, volume: &Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;
+        // The size that the table seems to have may be that of a line whose fence failed.
+        if !mutated(Mutant::VolumeLineAfterFailedFence) {
+            pipeline.engine().check_writable()?;
+        }
         let found = self.description(volume)?;
         let state = &volume.state;
         let backing = state.backing()?;

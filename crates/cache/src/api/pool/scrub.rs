@@ -83,6 +83,7 @@ type Watcher<'a> = dyn FnMut(ScrubProgress) -> ControlFlow<()> + 'a;
 
 /// A scrub under way.
 struct Scrub<'a, 'w> {
+    pool: &'a Pool,
     engine: &'a Engine,
     options: &'a ScrubOptions,
     watcher: &'a mut Watcher<'w>,
@@ -123,6 +124,7 @@ impl Pool {
         };
         engine.set_scrub_mark(mark);
         let mut scrub = Scrub {
+            pool: self,
             engine,
             options,
             watcher: progress,
@@ -174,6 +176,9 @@ impl Scrub<'_, '_> {
         })?;
         if flow.is_continue() {
             engine.scrub_lines(self.options.evict, &mut self.report)?;
+            // Of one copy the two lines of a volume differ while a thread writes them, and the older one is
+            // all that is durable until a fence.
+            let _no_line_changes = self.pool.lock_table();
             engine.scrub_volumes(self.options.evict, &mut self.report)?;
         }
         Ok(flow)
