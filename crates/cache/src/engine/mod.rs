@@ -342,12 +342,7 @@ impl Engine {
         standing: Standing,
         attached: bool,
     ) -> Result<()> {
-        // The line that this one replaces is the older one only as far as can be seen: where the newer one's fence
-        // failed it may be the only one that is durable. (A close writes lines when the pool takes nothing else any more.)
-        let has_failed = self.line_failed.load(Ordering::Relaxed);
-        if has_failed && !mutated(Mutant::VolumeLineAfterFailedFence) {
-            return Err(self.refusal());
-        }
+        self.check_lines()?;
         volumes::store(self.media(), place, id, identity, standing, attached)?;
         // Orders the description before the first block that carries its id, or, when it goes, after
         // the last one has gone. A torn line leaves the other one.
@@ -357,6 +352,16 @@ impl Engine {
             // Orders it before the next description, which is stored over the first line.
             true => self.fence_line(),
         }
+    }
+
+    /// Fails once the fence of a volume's line has failed. The line that another one replaces is the older one as far as
+    /// can be seen, and may be the only one that is durable. (A close writes lines when the pool takes nothing else.)
+    pub(crate) fn check_lines(&self) -> Result<()> {
+        let has_failed = self.line_failed.load(Ordering::Relaxed);
+        if has_failed && !mutated(Mutant::VolumeLineAfterFailedFence) {
+            return Err(self.refusal());
+        }
+        Ok(())
     }
 
     /// As `fence`, after a line of the volume table, whose writers exclude each other. If it fails no other is written.
