@@ -199,9 +199,7 @@ impl Engine {
         };
         let pieces_max = packed_pieces_max(block.len());
         match self.differing_pieces(base, block, pieces_max) {
-            Some(pieces)
-                if !self.media().slot_lost(base) && self.is_base(base, block, pieces) =>
-            {
+            Some(pieces) if !self.media().slot_lost(base) && self.is_base(base, block, pieces) => {
                 let base = Some(base);
                 Some(Finding::Packed(Packing { pieces, base }))
             }
