@@ -176,9 +176,10 @@ fn without_a_daemon_a_region_is_opened_by_hand_and_sealed_again() {
     assert_eq!(env.ask(&["dax", "open", "POOL", "r"])["state"], "open");
     assert_eq!(listed(&env)["state"], "open");
     store(&env, 5 * PAGE + 7, 0x5A);
-    let stays = store_and_stay(&env, 9 * PAGE, 0x77);
+    let mut stays = store_and_stay(&env, 9 * PAGE, 0x77);
     env.refuses(&["dax", "seal", "POOL", "r"], 4, "end the program");
-    drop(stays.stdin);
+    drop(stays.stdin.take());
+    stays.wait().unwrap();
     wait_for("the program's end", || {
         env.run(&["dax", "seal", "POOL", "r"]).code == 0
     });
