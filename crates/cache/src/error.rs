@@ -1,7 +1,7 @@
 //! What can go wrong, with the file it concerns, what was found and what to do.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forebay_pmem::PmemError;
 
@@ -32,6 +32,16 @@ impl Error {
     pub fn into_kind(self) -> ErrorKind {
         *self.0
     }
+}
+
+/// What a file holds is not what was to be there; nothing was changed.
+pub(crate) fn refused(path: &Path, found: impl Into<String>, todo: impl Into<String>) -> Error {
+    ErrorKind::Refused {
+        path: path.to_path_buf(),
+        found: found.into(),
+        todo: todo.into(),
+    }
+    .into()
 }
 
 impl fmt::Debug for Error {

@@ -4,11 +4,9 @@
 //! durable. So where an incarnation line is damaged, be it by a crash in the middle of that store or by the
 //! media later, a checkpoint line of its incarnation tells everything that it said.
 
-use std::path::Path;
-
 use forebay_pmem::Region;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Result, refused};
 use crate::media::geometry::{Geometry, Sizes};
 use crate::media::layout::SEQUENCE_MAX;
 use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, ScrubMark};
@@ -319,13 +317,4 @@ pub(super) fn check_all(
         ));
     }
     Ok(())
-}
-
-fn refused(path: &Path, found: impl Into<String>, todo: &str) -> Error {
-    ErrorKind::Refused {
-        path: path.to_path_buf(),
-        found: found.into(),
-        todo: todo.into(),
-    }
-    .into()
 }

@@ -83,6 +83,17 @@ macro_rules! media_struct {
     };
 }
 
+/// The bytes with one bit turned over, each bit in its turn.
+pub(crate) fn with_each_bit_flipped<const N: usize>(
+    bytes: &[u8; N],
+) -> impl Iterator<Item = [u8; N]> {
+    (0..8 * N).map(|bit| {
+        let mut flipped = *bytes;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    })
+}
+
 /// The next field's value; moves the cursor past it.
 fn take<T: Field>(bytes: &[u8], cursor: &mut usize) -> T {
     let (value, next) = T::get(bytes, *cursor);

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use forebay_pmem::Region;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Result, refused};
 use crate::media::bad_list::BadList;
 use crate::media::geometry::Geometry;
 use crate::media::incarnation::{self, Incarnation};
@@ -50,15 +50,6 @@ impl Absences<'_> {
     };
 }
 
-fn refused(path: &Path, found: String, todo: &str) -> Error {
-    ErrorKind::Refused {
-        path: path.to_path_buf(),
-        found,
-        todo: todo.into(),
-    }
-    .into()
-}
-
 /// Chooses among members of one pool that differ in number. Changes nothing.
 pub(super) fn choose(
     given: Vec<Candidate>,
@@ -76,7 +67,7 @@ pub(super) fn choose(
     let Some(newest) = newest.cloned() else {
         return Err(refused(
             &path,
-            "none of its roster lines is valid, so nothing tells which members are complete".into(),
+            "none of its roster lines is valid, so nothing tells which members are complete",
             "name the pool's other members too, or restore the pool from a copy",
         ));
     };
@@ -179,7 +170,7 @@ fn check_enough(
         )),
         _ if members.is_empty() => Err(refused(
             path,
-            "it was taken out of the pool, or it is an old copy of a member".into(),
+            "it was taken out of the pool, or it is an old copy of a member",
             "name the member that was in use last",
         )),
         _ => Ok(()),

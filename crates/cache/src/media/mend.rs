@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use forebay_pmem::Region;
 
 use crate::media::geometry::Geometry;
-use crate::media::layout::{MAGIC, SUPERBLOCK_BYTES, Superblock};
+use crate::media::layout::{MAGIC, SUPERBLOCK_BYTES, Superblock, with_each_bit_flipped};
 use crate::media::roster::{Roster, identity_of};
 
 /// So many bits may have turned over for a superblock to be known still.
@@ -40,23 +40,21 @@ pub(crate) fn like(
     Some(superblock.encode())
 }
 
-/// The bytes of a superblock of which one bit is flipped here.
-#[cold]
-pub(super) fn without_flipped_bit(region: &Region) -> Option<[u8; SUPERBLOCK_BYTES]> {
+/// Where a superblock is to be: bytes that do not match their check. One that does is as it was written: by another
+/// release, which may know why it differs.
+fn damaged(region: &Region) -> Option<[u8; SUPERBLOCK_BYTES]> {
     let mut found = [0; SUPERBLOCK_BYTES];
     if region.len() < found.len() as u64 || region.has_media_error(0, found.len()) {
         return None;
     }
     region.read(0, &mut found);
-    if Superblock::decode(&found).is_some() {
-        // As it was written: by another release, which may know why it differs.
-        return None;
-    }
-    (0..8 * SUPERBLOCK_BYTES).find_map(|bit| {
-        let mut right = found;
-        right[bit / 8] ^= 1 << (bit % 8);
-        is_valid(&right).then_some(right)
-    })
+    Superblock::decode(&found).is_none().then_some(found)
+}
+
+/// The bytes of a superblock of which one bit is flipped here.
+#[cold]
+pub(super) fn without_flipped_bit(region: &Region) -> Option<[u8; SUPERBLOCK_BYTES]> {
+    with_each_bit_flipped(&damaged(region)?).find(|right| is_valid(right))
 }
 
 /// What a superblock that is not valid must be, if it is that but for a few bits: the one of a member that the pool has
@@ -67,17 +65,12 @@ pub(super) fn mended(
     superblock: &Superblock,
     left: &[u32],
 ) -> Option<Superblock> {
-    if region.len() < superblock.member_bytes || region.has_media_error(0, SUPERBLOCK_BYTES) {
+    if region.len() < superblock.member_bytes {
         return None;
     }
+    let found = damaged(region)?;
     let geometry = Geometry::from_superblock(superblock);
     let roster = Roster::read(other, &geometry, &superblock.pool_uuid)?;
-    let mut found = [0; SUPERBLOCK_BYTES];
-    region.read(0, &mut found);
-    if Superblock::decode(&found).is_some() {
-        // As it was written: by another release, which may know why it differs.
-        return None;
-    }
     // Names differ in more bits than that.
     left.iter().find_map(|number| {
         let name = roster.identity(*number)?;

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use forebay_pmem::{PmemError, Region};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, refused};
 use crate::media::bad_list::BadList;
 use crate::media::bad_places::BadPlaces;
 use crate::media::geometry::{Geometry, Pair};
@@ -556,12 +556,8 @@ impl Mirror {
 
 /// A new member failed, which nothing rests on.
 pub(super) fn unusable(region: &Region, error: &PmemError) -> Error {
-    ErrorKind::Refused {
-        path: region.path().to_path_buf(),
-        found: format!("it failed while it was made a member: {error}"),
-        todo: "name another file or device".into(),
-    }
-    .into()
+    let found = format!("it failed while it was made a member: {error}");
+    refused(region.path(), found, "name another file or device")
 }
 
 /// What of a slot's block is not where it must be.

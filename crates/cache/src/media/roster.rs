@@ -13,7 +13,7 @@ use forebay_pmem::{PmemError, Region};
 use crate::media::geometry::Geometry;
 use crate::media::layout::{
     ROSTER_ANCESTORS, ROSTER_BYTES, ROSTER_MEMBERS_MAX, RosterLine, WITNESS_PATH_BYTES,
-    WITNESSED_MEMBERS,
+    WITNESSED_MEMBERS, with_each_bit_flipped,
 };
 use crate::mutants::{Mutant, mutated};
 
@@ -233,12 +233,8 @@ impl Roster {
     fn mended(raw: &[u8; ROSTER_BYTES], pool_uuid: &[u8; 16], members: u32) -> Option<Roster> {
         // Of a place that was never written nothing is to be mended.
         let is_written = raw.iter().any(|byte| *byte != 0);
-        let mut bits = (0..8 * ROSTER_BYTES).filter(|_| is_written);
-        bits.find_map(|bit| {
-            let mut right = *raw;
-            right[bit / 8] ^= 1 << (bit % 8);
-            Roster::of_line(&right, pool_uuid, members)
-        })
+        let written = is_written.then_some(raw)?;
+        with_each_bit_flipped(written).find_map(|right| Roster::of_line(&right, pool_uuid, members))
     }
 
     /// The roster in a line of a pool of so many members.

@@ -16,7 +16,7 @@ use forebay_pmem::Region;
 use crate::error::Result;
 use crate::media::Media;
 use crate::media::copies::{LineState, rewrite};
-use crate::media::layout::{LINE_BYTES, SEAL_BYTES};
+use crate::media::layout::{LINE_BYTES, SEAL_BYTES, with_each_bit_flipped};
 use crate::media::seals::{Round, SEALS_PER_LINE, Seal, TableLine};
 use crate::mutants::{Mutant, mutated};
 
@@ -160,17 +160,13 @@ impl Media {
             self.flush_found(region, place, SEAL_BYTES as usize);
             return true;
         }
-        for bit in 0..line.len() * 8 {
-            let mut right = line;
-            right[bit / 8] ^= 1 << (bit % 8);
-            if seal.fits(&right, number) {
-                let offset = self.table_line_offset(number);
-                region.store(offset, &right);
-                self.flush_found(region, offset, right.len());
-                return true;
-            }
-        }
-        false
+        let right = with_each_bit_flipped(&line).find(|right| seal.fits(right, number));
+        right.is_some_and(|right| {
+            let offset = self.table_line_offset(number);
+            region.store(offset, &right);
+            self.flush_found(region, offset, right.len());
+            true
+        })
     }
 
     /// Recovery: seals lines, which ascend, as they will be, before they are stored to. Each is a line's number with its

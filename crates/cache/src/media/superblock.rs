@@ -1,11 +1,10 @@
 //! Superblocks: written once, checked at every open. What does not fit is refused, never reformatted.
 
 use std::ops::Range;
-use std::path::Path;
 
 use forebay_pmem::{PmemError, Region};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, refused};
 use crate::media::geometry::Geometry;
 use crate::media::incarnation;
 use crate::media::layout::{
@@ -36,15 +35,6 @@ pub(crate) struct Assembly {
     pub(crate) pool_uuid: [u8; 16],
     pub(crate) strict: bool,
     pub(crate) checksums: bool,
-}
-
-fn refused(path: &Path, found: impl Into<String>, todo: impl Into<String>) -> Error {
-    ErrorKind::Refused {
-        path: path.to_path_buf(),
-        found: found.into(),
-        todo: todo.into(),
-    }
-    .into()
 }
 
 /// Whether a region starts with something that is not ours to overwrite.

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 
 use forebay_pmem::{Opening, Region, open_own};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, refused};
 use crate::media::layout::{
     FORMAT_VERSION, WITNESS_BYTES, WITNESS_MAGIC, WITNESS_PATH_BYTES, WitnessLine,
 };
@@ -38,15 +38,6 @@ pub(crate) struct Witness {
 struct Turn {
     line: u64,
     number: u64,
-}
-
-fn refused(path: &Path, found: impl Into<String>, todo: &str) -> Error {
-    ErrorKind::Refused {
-        path: path.to_path_buf(),
-        found: found.into(),
-        todo: todo.into(),
-    }
-    .into()
 }
 
 /// What is said of a witness that cannot be written or read.

@@ -17,7 +17,7 @@ mod switch;
 
 use std::time::Instant;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Result, refused};
 use crate::media::Media;
 use crate::media::incarnation::{self, Incarnation};
 use crate::media::layout::{INCARNATION_BYTES, ROSTER_BYTES};
@@ -128,13 +128,14 @@ fn settle(media: &Media) -> Result<()> {
 
 /// The incarnation that is current on the first member, which alone decides.
 fn current_incarnation(media: &Media, pool_uuid: &[u8; 16]) -> Result<Incarnation> {
-    incarnation::read(media.main(), &media.geometry, pool_uuid).ok_or_else(|| ErrorKind::Refused {
-        path: media.path(),
-        found: "neither its incarnation lines nor its checkpoint lines are valid, so no log record can \
-                be told from garbage"
-            .into(),
-        todo: "the file is damaged; restore it from a copy".into(),
-    }.into())
+    incarnation::read(media.main(), &media.geometry, pool_uuid).ok_or_else(|| {
+        refused(
+            &media.path(),
+            "neither its incarnation lines nor its checkpoint lines are valid, so no log record can \
+             be told from garbage",
+            "the file is damaged; restore it from a copy",
+        )
+    })
 }
 
 pub(crate) use switch::{Kept, NewIncarnation, start_incarnation};

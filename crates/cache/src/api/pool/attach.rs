@@ -8,7 +8,7 @@ use crate::api::pool::marks::{Begin, Row, stale_error};
 use crate::api::volume::Volume;
 use crate::background::volume_state::VolumeState;
 use crate::backing::{Backing, BackingIdentity};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, refused};
 use crate::marks::{classify_file, classify_size};
 use crate::media::entry::BLOCK_BITS;
 use crate::media::volumes::{self, Description, Standing};
@@ -212,15 +212,11 @@ fn refuse_pool(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
     if !backing.holds_pool() {
         return Ok(());
     }
-    Err(ErrorKind::Refused {
-        path: identity.path.clone(),
-        found: "it begins as a Forebay pool does, and to serve it as a disk would overwrite that"
-            .into(),
-        todo:
-            "name the disk; if it was a pool and is needed no more, overwrite its first 4096 bytes"
-                .into(),
-    }
-    .into())
+    Err(refused(
+        &identity.path,
+        "it begins as a Forebay pool does, and to serve it as a disk would overwrite that",
+        "name the disk; if it was a pool and is needed no more, overwrite its first 4096 bytes",
+    ))
 }
 
 pub(super) fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {

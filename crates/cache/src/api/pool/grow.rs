@@ -16,7 +16,7 @@ use crate::api::pool::drain::{Drain, DrainWatcher};
 use crate::api::pool::members::clear;
 use crate::backing::Backing;
 use crate::engine::Ended;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, refused};
 use crate::media::geometry::Geometry;
 use crate::media::layout::ENTRY_BYTES;
 use crate::mutants::{Mutant, mutated};
@@ -82,12 +82,11 @@ impl Pool {
     ) -> Result<Pool> {
         let shortest = regions.iter().min_by_key(|region| region.len());
         if let Some(region) = shortest.filter(|region| region.len() < member_bytes) {
-            return Err(ErrorKind::Refused {
-                path: region.path().to_path_buf(),
-                found: format!("{} bytes, fewer than {member_bytes}", region.len()),
-                todo: "enlarge the device, or ask for less".into(),
-            }
-            .into());
+            return Err(refused(
+                region.path(),
+                format!("{} bytes, fewer than {member_bytes}", region.len()),
+                "enlarge the device, or ask for less",
+            ));
         }
         let quiet = RuntimeOptions {
             background: false,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use forebay_pmem::{Region, RegionOptions};
 
 use crate::api::pool::Pool;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result, refused};
 use crate::media::superblock::read_superblock;
 
 impl Pool {
@@ -64,13 +64,4 @@ impl Pool {
             .into()),
         }
     }
-}
-
-fn refused(path: &Path, found: &str, todo: &str) -> Error {
-    ErrorKind::Refused {
-        path: path.to_path_buf(),
-        found: found.into(),
-        todo: todo.into(),
-    }
-    .into()
 }

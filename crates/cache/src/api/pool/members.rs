@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forebay_pmem::{Region, RegionOptions};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Result, refused};
 use crate::media::superblock;
 use crate::options::PoolOptions;
 
@@ -35,25 +35,22 @@ pub fn new_region(
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     if is_file {
         if !force {
-            return Err(ErrorKind::Refused {
-                path: path.to_path_buf(),
-                found: "the file exists already".into(),
-                todo: "name another one, or overwrite it with force (on the command line --force)"
-                    .into(),
-            }
-            .into());
+            return Err(refused(
+                path,
+                "the file exists already",
+                "name another one, or overwrite it with force (on the command line --force)",
+            ));
         }
         remove_unlocked(path)?;
         return Ok(Region::create(path, len, region_options)?);
     }
     let region = Region::open(path, region_options)?;
     if !force && !superblock::is_blank(&region) {
-        return Err(ErrorKind::Refused {
-            path: path.to_path_buf(),
-            found: "the device is not blank".into(),
-            todo: "overwrite it with force (on the command line --force)".into(),
-        }
-        .into());
+        return Err(refused(
+            path,
+            "the device is not blank",
+            "overwrite it with force (on the command line --force)",
+        ));
     }
     Ok(region)
 }
@@ -65,12 +62,11 @@ fn remove_unlocked(path: &Path) -> Result<()> {
         std::fs::remove_file(path)
     });
     removed.map_err(|error| {
-        ErrorKind::Refused {
-            path: path.to_path_buf(),
-            found: format!("the file there cannot be replaced: {error}"),
-            todo: "end the process that uses it, or name another file".into(),
-        }
-        .into()
+        refused(
+            path,
+            format!("the file there cannot be replaced: {error}"),
+            "end the process that uses it, or name another file",
+        )
     })
 }
 

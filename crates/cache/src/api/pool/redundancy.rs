@@ -9,7 +9,7 @@ use super::Pool;
 use super::members::new_region;
 use super::pace::Pace;
 use crate::engine::{RebuildProgress, RebuildWatcher};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, refused};
 use crate::media::superblock;
 
 /// A member of a pool.
@@ -183,22 +183,18 @@ impl Pool {
         }
         let wanted = media.geometry.member_bytes;
         if region.len() < wanted {
-            return Err(ErrorKind::Refused {
-                path: region.path().to_path_buf(),
-                found: format!("{} bytes; a member of this pool has {wanted}", region.len()),
-                todo: "name a larger device".into(),
-            }
-            .into());
+            return Err(refused(
+                region.path(),
+                format!("{} bytes; a member of this pool has {wanted}", region.len()),
+                "name a larger device",
+            ));
         }
         if region.domain() != media.main().domain() {
-            return Err(ErrorKind::Refused {
-                path: region.path().to_path_buf(),
-                found:
-                    "the medium makes stores durable in another way than that of the other member"
-                        .into(),
-                todo: "name a file or device of the same kind".into(),
-            }
-            .into());
+            return Err(refused(
+                region.path(),
+                "the medium makes stores durable in another way than that of the other member",
+                "name a file or device of the same kind",
+            ));
         }
         self.pipeline().engine().rebuild(number, region, watcher)
     }
