@@ -7,6 +7,7 @@ use super::cover::Written;
 use super::pages::Pages;
 use super::state::{Engine, State, offsets};
 use crate::error::{ErrorKind, Result};
+use crate::format::PAGE_BYTES;
 use crate::track::{Coverage, Hold};
 
 /// Passes that leave a page out before its writers are held.
@@ -42,38 +43,50 @@ impl Engine {
         passed
     }
 
-    /// Returns when what was stored to these pages before is durable and protected.
+    /// Returns when what was stored to these pages before is durable and protected. Of the whole region that is a pass:
+    /// what failed before is over.
     pub fn sync(&self, pages: &Range<u64>) -> Result<()> {
         let mut state = self.lock();
         for _ in 0..TRIES {
             self.pass_over(&mut state, pages)?;
             let waiting = waiting(&state, pages);
             if waiting.is_empty() {
+                self.note_synced(&mut state, pages);
                 return Ok(());
             }
             let could_hold = self.cover_held(&mut state, &waiting)?;
             let Some(&left) = self::waiting(&state, pages).first() else {
+                self.note_synced(&mut state, pages);
                 return Ok(());
             };
             if self.is_beside_damage(&state, left) {
                 return Err(damaged(&state));
             }
-            if could_hold {
-                continue;
+            if !could_hold {
+                // Its writers get a moment in which to let it rest.
+                std::thread::yield_now();
             }
-            // Its writers get a moment in which to let it rest.
-            std::thread::yield_now();
-            state.last_failure = Some(format!("the page at {} never rested", left * 4096));
         }
-        let offset = waiting(&state, pages).first().map_or(0, |page| page * 4096);
+        let offset = waiting(&state, pages)
+            .first()
+            .map_or(0, |page| page * PAGE_BYTES);
+        state.last_failure = Some(format!("the page at {offset} never rested"));
         let tracker = self.tracker.kind();
         Err(ErrorKind::NeverRested { offset, tracker }.into())
     }
 
+    fn note_synced(&self, state: &mut State, pages: &Range<u64>) {
+        if self.is_whole(pages) {
+            state.last_failure = None;
+        }
+    }
+
+    fn is_whole(&self, pages: &Range<u64>) -> bool {
+        *pages == (0..self.medium.geometry.pages())
+    }
+
     /// Steps 1 to 5 for pages of the region.
     fn pass_over(&self, state: &mut State, pages: &Range<u64>) -> Result<()> {
-        let geometry = self.medium.geometry;
-        let is_whole = *pages == (0..geometry.pages());
         let begun = Instant::now();
         let mut found = Vec::new();
         let coverage = match self.tracker.take_written(pages.clone(), &mut found) {
@@ -87,10 +100,7 @@ impl Engine {
         let compare = state.must_compare || coverage != Coverage::Complete;
         // Until a pass over all has ended well, pages may be unseen.
         state.must_compare = compare;
-        let since = state.scanned;
-        for page in Pages::new(found).iter() {
-            state.waits.found(page, since);
-        }
+        let since = state.note_found(found);
         let taken = state.waits.waiting(pages);
         let taken = Pages::new(taken.map(|(page, _)| page..page + 1).collect());
         let rows = match compare {
@@ -105,7 +115,7 @@ impl Engine {
         // Only a look that begins now may say again that something was missed.
         state.must_compare = false;
         let covered = self.cover(state, &rows, &written);
-        if is_whole && covered.is_ok() {
+        if self.is_whole(pages) && covered.is_ok() {
             state.scanned = begun;
             state.counts.compared += u64::from(compare);
         } else {
@@ -144,10 +154,7 @@ impl Engine {
                 compare |= coverage != Coverage::Complete;
             }
             state.must_compare |= compare;
-            let since = state.scanned;
-            for page in Pages::new(found).iter() {
-                state.waits.found(page, since);
-            }
+            let since = state.note_found(found);
             let taken = held_pages
                 .iter()
                 .filter(|&&page| state.waits.is_waiting(page));

@@ -1,9 +1,11 @@
 //! An open region: its files, its tracker, and what passes know of it.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::pages::Pages;
 use super::window::Waits;
 use crate::format::Line;
 use crate::medium::Medium;
@@ -31,6 +33,16 @@ pub(super) struct State {
     /// When the last scan of the whole region began: what it did not find was stored to later.
     pub scanned: Instant,
     pub last_failure: Option<String>,
+}
+
+impl State {
+    /// Notes pages that a scan found written; since when they may wait.
+    pub fn note_found(&mut self, found: Vec<Range<u64>>) -> Instant {
+        for page in Pages::new(found).iter() {
+            self.waits.found(page, self.scanned);
+        }
+        self.scanned
+    }
 }
 
 impl Engine {
