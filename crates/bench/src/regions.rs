@@ -17,12 +17,11 @@ use crate::scratch::{Scratch, ScratchFile};
 use forebay_harness::Result;
 
 const NAME: &str = "region";
-const WORD_BYTES: usize = size_of::<AtomicU64>();
 
 /// One region of width 1 beside two members in memory; its files are removed when this is dropped.
 pub struct RegionFiles {
     pool: DaxPool,
-    members: [ScratchFile; 2],
+    _members: [ScratchFile; 2],
 }
 
 impl RegionFiles {
@@ -32,7 +31,7 @@ impl RegionFiles {
         let paths: Vec<PathBuf> = members.iter().map(|file| file.path().to_owned()).collect();
         let files = RegionFiles {
             pool: DaxPool::new(&paths, [0x5a; 16]),
-            members,
+            _members: members,
         };
         let options = forebay_dax::CreateOptions::new(bytes);
         let created = DaxRegion::create(&files.pool, NAME, &options)?;
@@ -48,21 +47,11 @@ impl RegionFiles {
 
 impl Drop for RegionFiles {
     fn drop(&mut self) {
-        for member in &self.members {
-            let mut directory = member.path().to_owned().into_os_string();
-            directory.push(".dax");
+        for directory in self.pool.directories() {
             // The folder around goes in the end in any case.
             let _ = std::fs::remove_dir_all(directory);
         }
     }
-}
-
-/// The words of an open region.
-pub fn words(region: &DaxRegion) -> &[AtomicU64] {
-    let count = region.len() as usize / WORD_BYTES;
-    // SAFETY: `as_ptr` is aligned to 2 MiB and good for `len` bytes while the region is open, which the borrow keeps
-    // it; any bytes are a number, and threads share them as atomics only.
-    unsafe { std::slice::from_raw_parts(region.as_ptr().cast::<AtomicU64>(), count) }
 }
 
 /// A file in memory, mapped as any program would map it.
@@ -86,7 +75,7 @@ impl PlainMapping {
 
     /// Its words.
     pub fn words(&self) -> &[AtomicU64] {
-        let count = self.mapped.len() / WORD_BYTES;
+        let count = self.mapped.len() / size_of::<AtomicU64>();
         // SAFETY: a shared mapping, aligned to a page, good for its length while it is borrowed; any bytes are a
         // number, and threads share them as atomics only.
         unsafe { std::slice::from_raw_parts(self.mapped.as_ptr().cast::<AtomicU64>(), count) }

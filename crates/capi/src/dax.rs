@@ -193,7 +193,8 @@ pub unsafe extern "C" fn forebay_dax_open(
         let no_text = |_| Refusal::plain(libc::EINVAL, "the name is not UTF-8");
         let name = name.to_str().map_err(no_text)?;
         let (uuid, paths) = Pool::identity(&paths, &RegionOptions::default())?;
-        let paths: Vec<PathBuf> = paths.iter().map(|path| resolved(path)).collect();
+        let paths = paths.iter().map(|path| DaxPool::member_path(path));
+        let paths: Vec<PathBuf> = paths.collect::<std::io::Result<_>>()?;
         let pool = DaxPool::new(&paths, uuid);
         let region = DaxRegion::open(&pool, name, &options_of(options)?)?;
         // SAFETY: not null, so by our contract writable.
@@ -201,13 +202,6 @@ pub unsafe extern "C" fn forebay_dax_open(
         Ok(())
     };
     code_of(open())
-}
-
-/// The file itself, as the command names it too.
-fn resolved(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path)
-        .or_else(|_| std::path::absolute(path))
-        .unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Its first byte.

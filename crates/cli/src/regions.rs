@@ -80,12 +80,8 @@ impl Owner {
     }
 
     /// Where the files of regions lie.
-    pub fn directories(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        self.members.iter().map(|member| {
-            let mut directory = member.clone().into_os_string();
-            directory.push(".dax");
-            directory.into()
-        })
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.pool().directories().collect()
     }
 
     /// All regions, and what a keeper says of them.
@@ -108,21 +104,9 @@ impl Owner {
     }
 }
 
-/// The file itself, so that the same one is meant by whatever name it was given. A member that is gone has its
-/// directory still, or not even that.
+/// The file itself, which is none if it is a device.
 fn resolved(path: &Path) -> Result<PathBuf, Failure> {
-    let gone = || {
-        let absolute = std::path::absolute(path)?;
-        match (
-            absolute.parent().map(std::fs::canonicalize),
-            absolute.file_name(),
-        ) {
-            (Some(Ok(parent)), Some(name)) => Ok(parent.join(name)),
-            _ => Ok(absolute),
-        }
-    };
-    let path = std::fs::canonicalize(path).or_else(|_| gone());
-    let path = path.map_err(|error: std::io::Error| Failure::Failed(error.to_string()))?;
+    let path = DaxPool::member_path(path).map_err(|error| Failure::Failed(error.to_string()))?;
     match std::fs::metadata(&path) {
         Ok(found) if !found.is_file() => Err(Failure::Arguments(format!(
             "{} is no file but a device, beside which no regions can lie; make the pool of files on a DAX file system",
@@ -220,7 +204,7 @@ mod tests {
         assert_eq!(report["regions"].as_array().map(Vec::len), Some(0));
         assert_eq!(Owner::from_report(&report).unwrap(), owner);
         Owner::from_report(&json!({"members": []})).unwrap_err();
-        assert_eq!(owner.directories().next(), Some(folder.join("pool.dax")));
+        assert_eq!(owner.directories()[0], folder.join("pool.dax"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod options;
 mod pool;
 mod recover;
 mod region;
+mod repeating;
 mod report;
 mod seal;
 #[cfg(test)]

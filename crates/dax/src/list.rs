@@ -21,8 +21,7 @@ pub fn list(pool: &DaxPool) -> Result<Vec<Listed>> {
 /// Names of regions of which a sidecar lies beside a member.
 pub(crate) fn names(pool: &DaxPool) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
-    for member in 0..pool.members().len() {
-        let directory = pool.directory(member);
+    for directory in pool.directories() {
         let failed = |error| Error::io("list the directory", &directory, error);
         let entries = match std::fs::read_dir(&directory) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -53,8 +52,7 @@ fn look_at(pool: &DaxPool, name: String) -> Listed {
         contiguous: None,
         faults: Vec::new(),
     };
-    for member in 0..pool.members().len() {
-        let directory = pool.directory(member);
+    for directory in pool.directories() {
         for is_parity in [false, true] {
             let path = sidecar_path(&directory, &listed.name, is_parity);
             if !path.exists() {

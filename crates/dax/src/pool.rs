@@ -1,5 +1,6 @@
 //! The pool that regions belong to, and where their files lie beside its members.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{ErrorKind, Result};
@@ -27,6 +28,22 @@ impl DaxPool {
         }
     }
 
+    /// The member at a path, by whatever name it is given, so that the same file is meant by every caller. One that is gone
+    /// may have its directory still, or not even that.
+    ///
+    /// # Errors
+    /// The path is empty, or relative to a directory that is gone.
+    pub fn member_path(path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path).or_else(|_| {
+            let absolute = std::path::absolute(path)?;
+            let parent = absolute.parent().map(std::fs::canonicalize);
+            match (parent, absolute.file_name()) {
+                (Some(Ok(parent)), Some(name)) => Ok(parent.join(name)),
+                _ => Ok(absolute),
+            }
+        })
+    }
+
     pub(crate) fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
@@ -35,7 +52,12 @@ impl DaxPool {
         &self.members
     }
 
-    /// The directory beside a member, in which its regions' files lie.
+    /// The directories beside its members in which the files of regions lie, whether they are there or not.
+    pub fn directories(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        (0..self.members.len()).map(|member| self.directory(member))
+    }
+
+    /// That of a member.
     pub(crate) fn directory(&self, member: usize) -> PathBuf {
         let mut path = self.members[member].clone().into_os_string();
         path.push(".dax");

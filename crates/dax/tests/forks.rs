@@ -9,9 +9,7 @@ use forebay_dax::{CreateOptions, DaxPool, DaxRegion, ErrorKind, OpenOptions};
 const PAGE: u64 = 4096;
 
 fn word(region: &DaxRegion, page: u64) -> &AtomicU64 {
-    assert!((page + 1) * PAGE <= region.len());
-    // SAFETY: aligned, inside the mapping, which lives as long as the region, and accessed atomically by all.
-    unsafe { AtomicU64::from_ptr(region.as_ptr().add((page * PAGE) as usize).cast()) }
+    &region.words()[(page * PAGE) as usize / size_of::<AtomicU64>()]
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Every tracker below the public interface: threads store all the time while passes, syncs and verifications run.
 
-#![allow(unsafe_code, reason = "programs store into what is mapped")]
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -11,9 +9,7 @@ const PAGE: u64 = 4096;
 const UNIT: u64 = 2 << 20;
 
 fn word(region: &DaxRegion, page: u64) -> &AtomicU64 {
-    assert!((page + 1) * PAGE <= region.len());
-    // SAFETY: aligned, inside the mapping, which lives as long as the region, and accessed atomically by all.
-    unsafe { AtomicU64::from_ptr(region.as_ptr().add((page * PAGE) as usize).cast()) }
+    &region.words()[(page * PAGE) as usize / size_of::<AtomicU64>()]
 }
 
 fn open(pool: &DaxPool, kind: TrackerKind) -> Option<DaxRegion> {

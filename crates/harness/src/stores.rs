@@ -2,10 +2,14 @@
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Words of a page of 4 KiB.
 pub const PAGE_WORDS: usize = 512;
+
+/// Between two looks of a thread at what is due, and at whether it is over.
+const STEP: Duration = Duration::from_micros(500);
 
 /// One thread's stores: a word in each of so many distinct pages a second. No page comes again before all others of
 /// the thread's have.
@@ -71,6 +75,16 @@ impl<'m> PacedStores<'m> {
         }
         self.done += count;
         count
+    }
+
+    /// Stores at the pace until it is over, `is_over` being asked with the time that it has lasted.
+    pub fn store_until(&mut self, mut is_over: impl FnMut(Duration) -> bool) {
+        self.begin();
+        let start = Instant::now();
+        while !is_over(start.elapsed()) {
+            self.store_due(start.elapsed());
+            thread::sleep(STEP);
+        }
     }
 
     fn store_one(&mut self) {

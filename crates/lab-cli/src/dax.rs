@@ -1,15 +1,10 @@
 //! `forebay-lab dax`: the window of mapped regions against the period, by tracker.
 
-use std::path::Path;
-
 use forebay_command::{Failure, output, progress};
 use forebay_lab::dax::{DaxReport, DaxScope, NotMeasured, measure};
-use indicatif::ProgressBar;
 
 use crate::arguments::DaxOptions;
-
-/// Where the report goes by default.
-const OUT: &str = "forebay-lab";
+use crate::measuring::{self, none_failed};
 
 fn scope(options: &DaxOptions) -> DaxScope {
     let mut scope = match options.quick {
@@ -35,7 +30,7 @@ pub fn run(options: &DaxOptions) -> Result<(), Failure> {
     let scope = scope(options);
     let is_called_off = progress::called_off_flag()?;
     let cells: Vec<_> = scope.cells().collect();
-    let bar = ProgressBar::new(cells.len() as u64);
+    let bar = measuring::bar(cells.len());
     let (mut rows, mut not_measured, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for cell in cells {
         let (tracker, period) = cell;
@@ -47,9 +42,7 @@ pub fn run(options: &DaxOptions) -> Result<(), Failure> {
             Err(NotMeasured::Failed(why)) => failures.push(format!("{what}: {why}")),
             Err(NotMeasured::CalledOff) => {
                 bar.finish_and_clear();
-                return Err(Failure::Cancelled(
-                    "called off; no report was written and nothing was left behind".into(),
-                ));
+                return Err(measuring::called_off());
             }
         }
         bar.inc(1);
@@ -61,38 +54,18 @@ pub fn run(options: &DaxOptions) -> Result<(), Failure> {
         rows: &rows,
         not_measured: &not_measured,
     };
-    print(options, &report)?;
+    measuring::print(
+        (options.out.as_ref(), options.json),
+        "dax.html",
+        |out| report.write(out),
+        || match options.json {
+            true => output::json(&report.to_json()),
+            false => output::text_of_ours(report.to_text().trim_end()),
+        },
+    )?;
     // A tracker that this machine lacks is said; with none of them there is nothing to show.
     if rows.is_empty() {
         failures.clone_from(&not_measured);
     }
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Failed(format!(
-            "{} measurements failed: {}",
-            failures.len(),
-            failures.join("; ")
-        ))),
-    }
-}
-
-/// Writes the files and prints the outcome.
-fn print(options: &DaxOptions, report: &DaxReport<'_>) -> Result<(), Failure> {
-    let out = match (&options.out, options.json) {
-        (Some(out), _) => Some(out.as_path()),
-        (None, true) => None,
-        (None, false) => Some(Path::new(OUT)),
-    };
-    if let Some(out) = out {
-        report.write(out)?;
-    }
-    if options.json {
-        output::json(&report.to_json());
-        return Ok(());
-    }
-    output::text_of_ours(report.to_text().trim_end());
-    if let Some(out) = out {
-        output::line(&format!("The report: {}", out.join("dax.html").display()));
-    }
-    Ok(())
+    none_failed(&failures)
 }

@@ -1,6 +1,5 @@
 //! `forebay-lab list`, `run` and `trace`: the papers' figures over their caches and ours.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,18 +9,15 @@ use forebay_lab::experiments::{
 };
 use forebay_lab::figures::{self, Figure, FigureResult, Plan, Report};
 use forebay_lab::workload::{self, Scale, Trace};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::arguments::{ListOptions, RunOptions, TraceOptions};
+use crate::measuring::{self, none_failed};
 use forebay_command::Failure;
 use forebay_command::{output, progress};
 
 /// The name of the rows of every engine and workload.
 const COUNTS: &str = "counts";
-
-/// Where the report goes by default.
-const OUT: &str = "forebay-lab";
 
 /// Names every figure.
 pub fn list(options: &ListOptions) {
@@ -109,8 +105,18 @@ pub fn measure(options: &RunOptions) -> Result<(), Failure> {
         counts: &rows,
         failures: laboratory.failures(),
     };
-    print(options, &report)?;
-    no_failures(&laboratory)
+    measuring::print(
+        (options.out.as_ref(), options.json),
+        "lab.html",
+        |out| report.write(out),
+        || {
+            output::text_of_ours(&match options.json {
+                true => report.to_json().to_string(),
+                false => report.to_text(),
+            });
+        },
+    )?;
+    none_failed(laboratory.failures())
 }
 
 /// Replays a trace and prints a row for each engine.
@@ -138,20 +144,7 @@ pub fn replay(options: &TraceOptions) -> Result<(), Failure> {
         true => output::json(&json!(rows)),
         false => output::text_of_ours(figures::rows_to_text(&rows).trim()),
     }
-    no_failures(&laboratory)
-}
-
-/// # Errors
-/// Something could not be measured.
-fn no_failures(laboratory: &Laboratory) -> Result<(), Failure> {
-    match laboratory.failures() {
-        [] => Ok(()),
-        failures => Err(Failure::Failed(format!(
-            "{} measurements failed: {}",
-            failures.len(),
-            failures.join("; ")
-        ))),
-    }
+    none_failed(laboratory.failures())
 }
 
 /// Measures with a bar on standard error, where that is a terminal.
@@ -161,41 +154,16 @@ fn measure_cells(
     is_called_off: &AtomicBool,
 ) -> Result<(), Failure> {
     let cells = in_order(cells);
-    let bar = ProgressBar::new(cells.len() as u64);
-    let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {wide_msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = measuring::bar(cells.len());
     for cell in &cells {
         bar.set_message(cell.name());
         laboratory.measure(cell);
         bar.inc(1);
         if is_called_off.load(Ordering::Relaxed) {
             bar.finish_and_clear();
-            return Err(Failure::Cancelled(
-                "called off; no report was written and nothing was left behind".into(),
-            ));
+            return Err(measuring::called_off());
         }
     }
     bar.finish_and_clear();
-    Ok(())
-}
-
-/// Writes the files and prints the outcome.
-fn print(options: &RunOptions, report: &Report<'_>) -> Result<(), Failure> {
-    let out = match (&options.out, options.json) {
-        (Some(out), _) => Some(out.as_path()),
-        (None, true) => None,
-        (None, false) => Some(Path::new(OUT)),
-    };
-    if let Some(out) = out {
-        report.write(out)?;
-    }
-    if options.json {
-        output::text_of_ours(&report.to_json().to_string());
-        return Ok(());
-    }
-    output::text_of_ours(&report.to_text());
-    if let Some(out) = out {
-        output::line(&format!("The report: {}", out.join("lab.html").display()));
-    }
     Ok(())
 }

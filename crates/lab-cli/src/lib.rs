@@ -10,6 +10,7 @@ mod create;
 mod dax;
 mod engine_device;
 mod figures;
+mod measuring;
 mod region;
 mod serve;
 

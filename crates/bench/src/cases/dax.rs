@@ -6,7 +6,7 @@ use std::time::Duration;
 use forebay_dax::DaxRegion;
 
 use super::Bench;
-use crate::regions::{RegionFiles, words};
+use crate::regions::RegionFiles;
 use forebay_harness::stores::{PAGE_WORDS, PacedStores};
 use forebay_harness::{Result, Row};
 
@@ -38,7 +38,7 @@ pub fn lines(bench: &Bench) -> Result<Vec<Row>> {
     let tracker = region.status().tracker;
     let syncs = count(&region, || sync_pages(&region))?;
     let pages = pass_pages(&region);
-    let mut stores = PacedStores::new(words(&region), pages, (0, 1));
+    let mut stores = PacedStores::new(region.words(), pages, (0, 1));
     let pass = count(&region, || {
         stores.store_due(Duration::from_secs(1));
         Ok(region.sync(0..region.len())?)
@@ -68,7 +68,7 @@ pub fn lines(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn sync_pages(region: &DaxRegion) -> Result<()> {
-    let words = words(region);
+    let words = region.words();
     let pages = region.len() / PAGE_BYTES;
     for number in 0..SYNCS {
         let page = number * 7919 % pages;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Bench;
-use crate::regions::{PlainMapping, RegionFiles, words};
+use crate::regions::{PlainMapping, RegionFiles};
 use forebay_harness::stores::{PAGE_WORDS, PacedStores, store_without_rest};
 use forebay_harness::{Result, Row, check_interrupt, median, sleep};
 
@@ -176,7 +176,7 @@ pub fn beside_none(bench: &Bench) -> Result<Vec<Row>> {
     let table: Vec<u64> = (0..TABLE_WORDS as u64).collect();
     let program = Program {
         bench,
-        ours: words(&region),
+        ours: region.words(),
         none: plain.words(),
         table: &table,
         turn: period * PERIODS_A_TURN,
@@ -229,11 +229,14 @@ pub fn windows(bench: &Bench) -> Result<Vec<Row>> {
     let (files, _) = RegionFiles::create(&bench.scratch, bench.pool_bytes)?;
     let region = files.open(period)?;
     let is_stopped = AtomicBool::new(false);
-    let memory = words(&region);
+    let memory = region.words();
     let result = std::thread::scope(|scope| -> Result<()> {
         let (paced, hot) = memory.split_at(memory.len() - HOT_PAGES * PAGE_WORDS);
         scope.spawn(|| store_without_rest(hot, HOT_PAGES, &is_stopped));
-        scope.spawn(|| store_paced(paced, &is_stopped));
+        scope.spawn(|| {
+            PacedStores::new(paced, PAGES_S, (0, 1))
+                .store_until(|_| is_stopped.load(Ordering::Relaxed));
+        });
         let waited = sleep(period * PERIODS_OF_WINDOWS);
         is_stopped.store(true, Ordering::Relaxed);
         waited
@@ -258,13 +261,4 @@ pub fn windows(bench: &Bench) -> Result<Vec<Row>> {
         count("dax_window_p50_periods", window.p50_ns),
         count("dax_window_max_periods", most_ns),
     ])
-}
-
-fn store_paced(memory: &[AtomicU64], is_stopped: &AtomicBool) {
-    let mut stores = PacedStores::new(memory, PAGES_S, (0, 1));
-    let start = Instant::now();
-    while !is_stopped.load(Ordering::Relaxed) {
-        stores.store_due(start.elapsed());
-        std::thread::sleep(Duration::from_micros(500));
-    }
 }

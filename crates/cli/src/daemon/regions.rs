@@ -53,7 +53,7 @@ impl Regions {
 
     /// Where the files of regions lie.
     pub fn directories(&self) -> Vec<PathBuf> {
-        self.owner.directories().collect()
+        self.owner.directories()
     }
 
     /// How each region stands, with what the keeper knows.

@@ -2,13 +2,13 @@
 
 mod regions;
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::list::names;
 use crate::pool::DaxPool;
+use crate::repeating::Repeating;
 use crate::report::KeptRegion;
 use regions::Regions;
 
@@ -22,29 +22,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// and is to be tried again.
 #[derive(Debug)]
 pub struct Keeper {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    status: Mutex<Vec<KeptRegion>>,
-    is_stopped: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Shared {
-    /// Waits a little; whether to go on.
-    fn wait(&self, time: Duration) -> bool {
-        let stopped = self
-            .is_stopped
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .changed
-            .wait_timeout_while(stopped, time, |stopped| !*stopped);
-        !*waited.unwrap_or_else(PoisonError::into_inner).0
-    }
+    status: Arc<Mutex<Vec<KeptRegion>>>,
+    _thread: Repeating,
 }
 
 impl Keeper {
@@ -57,18 +36,18 @@ impl Keeper {
         // Errors that stay are said at once.
         names(&pool)?;
         let path = pool.members().first().cloned().unwrap_or_default();
-        let shared = Arc::new(Shared::default());
+        let status = Arc::default();
         let mut regions = Regions::new(pool);
         regions.keep();
-        regions.report(&shared.status);
-        let own = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("forebay-keeper".into());
-        let thread = thread.spawn(move || {
+        regions.report(&status);
+        let own = Arc::clone(&status);
+        let what = "start the keeper's thread";
+        let thread = Repeating::start("forebay-keeper", what, &path, move |stop| {
             let mut since = Duration::ZERO;
             loop {
                 // Without a lease nobody waits for this thread, which then wakes for passes alone.
                 let rest = if regions.have_leases() { LOOK } else { period };
-                if !own.wait(rest) {
+                if !stop.wait(rest) {
                     return;
                 }
                 since += rest;
@@ -79,39 +58,25 @@ impl Keeper {
                     has_changed = true;
                 }
                 if has_changed {
-                    regions.report(&own.status);
+                    regions.report(&own);
                 }
             }
-        });
-        let thread =
-            thread.map_err(|error| Error::io("start the keeper's thread", &path, error))?;
+        })?;
         Ok(Keeper {
-            shared,
-            thread: Some(thread),
+            status,
+            _thread: thread,
         })
     }
 
     /// How each region stands.
     #[must_use]
     pub fn status(&self) -> Vec<KeptRegion> {
-        let status = self.shared.status.lock();
+        let status = self.status.lock();
         status.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends it: what is sealed stays sealed, what is open stays open, the leases go.
     pub fn stop(self) {
         drop(self);
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        let stopped = self.shared.is_stopped.lock();
-        *stopped.unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // A panic has been said already; the leases went with the thread.
-            let _ = thread.join();
-        }
     }
 }

@@ -40,6 +40,24 @@ pub(super) fn take(file: BorrowedFd<'_>) -> Lease {
     }
 }
 
+/// Asks for a write lease on a part; the open file that has it, if there can be any.
+///
+/// # Errors
+/// A program has it open or mapped.
+fn take_of(part: &Part) -> Result<Option<BorrowedFd<'_>>> {
+    let file = part.region.descriptor();
+    match file.map_or(Lease::Unknown, take) {
+        Lease::Held => Ok(file),
+        Lease::Unknown => Ok(None),
+        Lease::Refused => Err(mapped(part)),
+    }
+}
+
+fn mapped(part: &Part) -> Error {
+    let path = part.path.clone();
+    ErrorKind::Mapped { path }.into()
+}
+
 /// Whether nobody waits for it to be let go.
 fn is_unbroken(file: BorrowedFd<'_>) -> bool {
     // SAFETY: a plain system call on a descriptor that is open.
@@ -85,19 +103,13 @@ impl<'m> Leases<'m> {
             are_kept: false,
         };
         for extent in 0..medium.geometry.extents() {
-            let part = &medium.parts[extent];
-            let taken = part.region.descriptor().map_or(Lease::Unknown, take);
-            match taken {
-                Lease::Held => leases.held.push(extent),
-                Lease::Unknown => {}
-                Lease::Refused => {
-                    let path = part.path.clone();
-                    return Err(ErrorKind::Mapped { path }.into());
-                }
+            if take_of(&medium.parts[extent])?.is_some() {
+                leases.held.push(extent);
             }
         }
         Ok(leases)
     }
+
     /// Descriptors of the same open files, not locked any more, which have the leases from now on; none where there are
     /// no leases.
     ///
@@ -138,17 +150,7 @@ impl KeptLeases {
 /// # Errors
 /// Somebody has.
 pub(super) fn check_alone(part: &Part) -> Result<()> {
-    let Some(file) = part.region.descriptor() else {
-        return Ok(());
-    };
-    match take(file) {
-        Lease::Held => release(file),
-        Lease::Unknown => {}
-        Lease::Refused => {
-            let path = part.path.clone();
-            return Err(ErrorKind::Mapped { path }.into());
-        }
-    }
+    take_of(part)?.into_iter().for_each(release);
     Ok(())
 }
 
@@ -157,8 +159,7 @@ impl Alone for Leases<'_> {
         for &extent in &self.held {
             let part = &self.medium.parts[extent];
             if !part.region.descriptor().is_some_and(is_unbroken) {
-                let path = part.path.clone();
-                return Err(ErrorKind::Mapped { path }.into());
+                return Err(mapped(part));
             }
         }
         Ok(())

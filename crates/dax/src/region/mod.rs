@@ -1,5 +1,10 @@
 //! A region that this process has open.
 
+#![allow(
+    unsafe_code,
+    reason = "what a region maps is memory outside Rust's own"
+)]
+
 mod create;
 mod keep;
 mod lease;
@@ -10,6 +15,7 @@ mod worker;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use forebay_pmem::Counters;
@@ -21,6 +27,7 @@ use crate::medium::Part;
 use crate::options::{CreateOptions, OpenOptions};
 use crate::pool::DaxPool;
 use crate::recover::{self, Permissions};
+use crate::repeating::Repeating;
 use crate::report::{Created, RegionState, Sealed, Status, Verified};
 use crate::track::{CompareTracker, Tracker};
 pub(crate) use keep::{Kept, keep, mark_wanted};
@@ -28,7 +35,6 @@ pub(crate) use lease::KeptLeases;
 use lease::Leases;
 use mapping::Mapping;
 use open::{LOCK_TRIES, PoolFiles, find, open_region};
-use worker::Worker;
 
 const PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(30);
@@ -38,7 +44,7 @@ const PERIODS: std::ops::RangeInclusive<Duration> =
 /// Programs store into the bytes from [`DaxRegion::as_ptr`] on, by any means; sums and parity follow behind, in a
 /// pass each period. Dropped without [`DaxRegion::close`], it stays open as if the process had been killed.
 pub struct DaxRegion {
-    worker: Worker,
+    worker: Repeating,
     // Its tracker is dropped before the mapping goes away.
     engine: Arc<Engine>,
     mapping: Mapping,
@@ -86,7 +92,7 @@ impl DaxRegion {
         let mapping = Mapping::new(&medium)?;
         let tracker = watched::open(&medium, &mapping, options.tracker)?;
         let engine = Arc::new(Engine::new(medium, line, tracker, false));
-        let worker = Worker::start(Arc::clone(&engine), options.period)?;
+        let worker = worker::start(Arc::clone(&engine), options.period)?;
         Ok(DaxRegion {
             worker,
             engine,
@@ -108,6 +114,15 @@ impl DaxRegion {
     )]
     pub fn len(&self) -> u64 {
         self.engine.medium.geometry.size_bytes
+    }
+
+    /// All bytes as words that threads share, in the machine's order. A last part that is shorter than a word is not there.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        let count = self.len() as usize / size_of::<AtomicU64>();
+        // SAFETY: the mapping is aligned and good for `len` bytes while the region is open, which the borrow keeps it;
+        // any bytes are a number, and what others store meanwhile is seen as by atomics.
+        unsafe { std::slice::from_raw_parts(self.as_ptr().cast::<AtomicU64>(), count) }
     }
 
     /// Returns when what was stored to these bytes before is durable, and protected by sums and parity.

@@ -101,7 +101,15 @@ impl Tracker for Watched {
         self.tracker.kind()
     }
 
-    fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
+    fn find_written(
+        &self,
+        pages: Range<u64>,
+        takes: bool,
+        written: &mut Vec<Range<u64>>,
+    ) -> Result<Coverage> {
+        if !takes {
+            return self.tracker.peek_written(pages, written);
+        }
         let before = written.len();
         // It is asked before the take: what was stored before it went away is then compared.
         let was_shared = self.is_shared.load(Ordering::Relaxed);
@@ -123,10 +131,6 @@ impl Tracker for Watched {
         // That times moved is what stores through the mapping do on most file systems, and the tracker sees those.
         let may_have_missed = look.coverage(true) != Coverage::Complete;
         Ok(may_have_missed || self.is_shared.load(Ordering::Relaxed))
-    }
-
-    fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        self.tracker.peek_written(pages, written)
     }
 
     fn hold(&self, pages: Range<u64>) -> Result<Option<Hold<'_>>> {

@@ -7,6 +7,7 @@ mod crashes;
 mod golden;
 #[cfg(feature = "mutants")]
 mod mutants;
+#[cfg_attr(feature = "mutants", allow(dead_code, reason = "some are run by name"))]
 mod scenarios;
 #[cfg_attr(feature = "mutants", allow(dead_code, reason = "some are run by name"))]
 mod steps;

@@ -47,25 +47,24 @@ impl Tracker for KnownTracker {
         TrackerKind::Fault
     }
 
-    fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
+    fn find_written(
+        &self,
+        pages: Range<u64>,
+        takes: bool,
+        written: &mut Vec<Range<u64>>,
+    ) -> Result<Coverage> {
+        if !takes && let Some(hook) = self.0.before_peek.lock().unwrap().as_mut() {
+            hook();
+        }
         {
             let mut known = self.0.written.lock().unwrap();
             written.extend(known.range(pages.clone()).map(|&page| page..page + 1));
-            known.retain(|page| !pages.contains(page));
+            known.retain(|page| !takes || !pages.contains(page));
         }
-        let hook = self.0.after_take.lock().unwrap().take();
-        if let Some(mut hook) = hook {
-            hook();
-        }
-        Ok(self.0.coverage())
-    }
-
-    fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        if let Some(hook) = self.0.before_peek.lock().unwrap().as_mut() {
-            hook();
-        }
-        let known = self.0.written.lock().unwrap();
-        written.extend(known.range(pages).map(|&page| page..page + 1));
+        let hook = takes
+            .then(|| self.0.after_take.lock().unwrap().take())
+            .flatten();
+        hook.into_iter().for_each(|mut hook| hook());
         Ok(self.0.coverage())
     }
 

@@ -9,7 +9,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::guard::{Counts, HELD_MAX, Mode, Registered, SignalsBlocked};
+#[cfg(test)]
+use super::guard::Counts;
+use super::guard::{HELD_MAX, Mode, Registered, SignalsBlocked};
 use super::moved::{Events, MovedPage};
 use super::pagemap::Pagemap;
 use super::ranges::push;
@@ -153,14 +155,6 @@ impl AsyncTracker {
         self.pagemap.written(addresses, base, take, first, found)
     }
 
-    fn look(&self, pages: Range<u64>, take: bool, found: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        Ok(match self.scan(pages, take, found) {
-            Ok(()) => Coverage::Complete,
-            // Part of the mapping is not what it was: unmapped, or mapped anew.
-            Err(_) => Coverage::MayHaveMissed(Missed::TrackerFailed),
-        })
-    }
-
     /// Moves these pages out.
     fn move_out(&self, pages: &Range<u64>) -> io::Result<()> {
         let mut hot = self.hot();
@@ -197,6 +191,7 @@ impl AsyncTracker {
     }
 
     /// Of what held or moved pages cost.
+    #[cfg(test)]
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = self.region.counts();
         counts.waited += self.events.as_ref().map_or(0, Events::waited);
@@ -204,6 +199,7 @@ impl AsyncTracker {
     }
 
     /// Whether system calls wait for pages that are held as hot ones.
+    #[cfg(test)]
     pub(crate) fn holds_system_calls(&self) -> bool {
         self.events.is_some()
     }
@@ -214,12 +210,17 @@ impl Tracker for AsyncTracker {
         TrackerKind::AsyncWriteProtect
     }
 
-    fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        self.look(pages, true, written)
-    }
-
-    fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        self.look(pages, false, written)
+    fn find_written(
+        &self,
+        pages: Range<u64>,
+        takes: bool,
+        written: &mut Vec<Range<u64>>,
+    ) -> Result<Coverage> {
+        Ok(match self.scan(pages, takes, written) {
+            Ok(()) => Coverage::Complete,
+            // Part of the mapping is not what it was: unmapped, or mapped anew.
+            Err(_) => Coverage::MayHaveMissed(Missed::TrackerFailed),
+        })
     }
 
     fn hold(&self, pages: Range<u64>) -> Result<Option<Hold<'_>>> {

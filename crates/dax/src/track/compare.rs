@@ -15,11 +15,7 @@ impl Tracker for CompareTracker {
         TrackerKind::Compare
     }
 
-    fn take_written(&self, _: Range<u64>, _: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        Ok(Coverage::MayHaveMissed(Missed::Untracked))
-    }
-
-    fn peek_written(&self, _: Range<u64>, _: &mut Vec<Range<u64>>) -> Result<Coverage> {
+    fn find_written(&self, _: Range<u64>, _: bool, _: &mut Vec<Range<u64>>) -> Result<Coverage> {
         Ok(Coverage::MayHaveMissed(Missed::Untracked))
     }
 

@@ -3,7 +3,9 @@
 use std::io;
 use std::ops::Range;
 
-use super::guard::{Counts, Mode, Registered};
+#[cfg(test)]
+use super::guard::Counts;
+use super::guard::{Mode, Registered};
 use super::span::Span;
 use super::{Coverage, Hold, Missed, Tracker};
 use crate::error::{ErrorKind, Result};
@@ -38,6 +40,7 @@ impl FaultTracker {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn counts(&self) -> Counts {
         self.region.counts()
     }
@@ -53,13 +56,13 @@ impl Tracker for FaultTracker {
         TrackerKind::Fault
     }
 
-    fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        self.region.noted(pages, true, written);
-        Ok(self.coverage())
-    }
-
-    fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        self.region.noted(pages, false, written);
+    fn find_written(
+        &self,
+        pages: Range<u64>,
+        takes: bool,
+        written: &mut Vec<Range<u64>>,
+    ) -> Result<Coverage> {
+        self.region.noted(pages, takes, written);
         Ok(self.coverage())
     }
 

@@ -8,12 +8,6 @@
 //!
 //! [`Watch`] notices what all of them are blind to, as far as it can be noticed.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "the engine's passes, which ask the trackers, come with their own change"
-)]
-
 mod async_wp;
 mod choose;
 mod compare;
@@ -24,6 +18,10 @@ mod moved;
 mod maps;
 mod pagemap;
 mod ranges;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "a keeper tracks no other process's stores yet")
+)]
 mod remote;
 mod soft_dirty;
 mod span;
@@ -33,13 +31,9 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use async_wp::AsyncTracker;
 pub(crate) use choose::open;
 pub(crate) use compare::CompareTracker;
-pub(crate) use fault::FaultTracker;
-pub(crate) use remote::RemoteTracker;
 pub(crate) use span::Span;
-pub(crate) use userfault::Userfault;
 pub(crate) use watch::{Children, Look, Watch};
 
 use std::marker::PhantomData;
@@ -56,12 +50,23 @@ use crate::options::TrackerKind;
 pub(crate) trait Tracker: Send + Sync {
     /// Which one it is.
     fn kind(&self) -> TrackerKind;
+    /// As [`Tracker::take_written`] or, if pages are not to be taken, [`Tracker::peek_written`], by which it is called.
+    fn find_written(
+        &self,
+        pages: Range<u64>,
+        takes: bool,
+        written: &mut Vec<Range<u64>>,
+    ) -> Result<Coverage>;
     /// Pages of `pages` stored to since they were taken last, in ascending ranges that do not touch, added to `written`;
     /// stores after this are seen again. Where this fails or may have missed some, all pages have to be compared: what
     /// was taken is not told again.
-    fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage>;
+    fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
+        self.find_written(pages, true, written)
+    }
     /// The same, without taking them.
-    fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage>;
+    fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
+        self.find_written(pages, false, written)
+    }
     /// Threads of this process that store to these pages wait until the guard is dropped; what they stored before is
     /// seen by a peek or a take under the guard. None where the tracker cannot.
     ///

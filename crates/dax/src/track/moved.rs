@@ -32,6 +32,7 @@ const TRIES: u32 = 10_000;
 pub(super) struct Events {
     thread: Option<JoinHandle<()>>,
     stop: Option<io::PipeWriter>,
+    #[cfg(test)]
     waited: Arc<AtomicU64>,
 }
 
@@ -40,7 +41,7 @@ impl Events {
         let descriptor = File::from(userfault.descriptor()?);
         let (stopped, stop) = io::pipe()?;
         let waited = Arc::new(AtomicU64::new(0));
-        let count = waited.clone();
+        let count = Arc::clone(&waited);
         // The thread inherits the mask: no handler of the program's runs on it.
         let _signals = SignalsBlocked::new();
         let thread = std::thread::Builder::new()
@@ -49,11 +50,13 @@ impl Events {
         Ok(Events {
             thread: Some(thread),
             stop: Some(stop),
+            #[cfg(test)]
             waited,
         })
     }
 
     /// Times that a thread waited for a page that was moved.
+    #[cfg(test)]
     pub(super) fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }

@@ -73,21 +73,6 @@ impl RemoteTracker {
         }
         covered >= self.addresses.end
     }
-
-    fn look(&self, pages: Range<u64>, take: bool, found: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        let base = self.addresses.start;
-        let addresses = base + pages.start * PAGE_BYTES..base + pages.end * PAGE_BYTES;
-        assert!(addresses.end <= self.addresses.end, "pages of the mapping");
-        let scanned = self
-            .pagemap
-            .written(addresses, base, take, found.len(), found);
-        // Mapped after the scan means mapped during it: one that was unmapped and mapped again in between either is
-        // not protected, which the scan says, or counts as written as a whole.
-        Ok(match scanned.is_ok() && self.is_mapped() {
-            true => Coverage::Complete,
-            false => Coverage::MayHaveMissed(Missed::TrackerFailed),
-        })
-    }
 }
 
 impl Tracker for RemoteTracker {
@@ -95,12 +80,24 @@ impl Tracker for RemoteTracker {
         TrackerKind::AsyncWriteProtect
     }
 
-    fn take_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        self.look(pages, true, written)
-    }
-
-    fn peek_written(&self, pages: Range<u64>, written: &mut Vec<Range<u64>>) -> Result<Coverage> {
-        self.look(pages, false, written)
+    fn find_written(
+        &self,
+        pages: Range<u64>,
+        takes: bool,
+        written: &mut Vec<Range<u64>>,
+    ) -> Result<Coverage> {
+        let base = self.addresses.start;
+        let addresses = base + pages.start * PAGE_BYTES..base + pages.end * PAGE_BYTES;
+        assert!(addresses.end <= self.addresses.end, "pages of the mapping");
+        let scanned = self
+            .pagemap
+            .written(addresses, base, takes, written.len(), written);
+        // Mapped after the scan means mapped during it: one that was unmapped and mapped again in between either is
+        // not protected, which the scan says, or counts as written as a whole.
+        Ok(match scanned.is_ok() && self.is_mapped() {
+            true => Coverage::Complete,
+            false => Coverage::MayHaveMissed(Missed::TrackerFailed),
+        })
     }
 
     fn hold(&self, _: Range<u64>) -> Result<Option<Hold<'_>>> {

@@ -74,6 +74,10 @@ impl Span {
 
     /// Children do not get the mapping: one that touches it ends by SIGSEGV, and none can store into it unseen. It
     /// costs a child that executes another program nothing.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "all regions have their children watched")
+    )]
     pub(crate) fn deny_to_children(&self) -> io::Result<()> {
         self.advise(libc::MADV_DONTFORK)
     }

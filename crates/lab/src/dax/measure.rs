@@ -1,13 +1,8 @@
 //! One measurement: a region, a program that stores into it, and what the region says afterwards.
 
-#![allow(
-    unsafe_code,
-    reason = "what a program maps is memory that no type of Rust's describes"
-)]
-
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use forebay_dax::{CreateOptions, DaxPool, DaxRegion, ErrorKind, OpenOptions, TrackerKind};
 use forebay_harness::stores::{PAGE_WORDS, PacedStores, store_without_rest};
@@ -19,8 +14,6 @@ use super::{ASYNC, DaxScope};
 const NAME: &str = "region";
 /// Pages that are stored to without a pause.
 const HOT_PAGES: usize = 4;
-/// Between two looks of a thread at what is due, and at whether it is called off.
-const STEP: Duration = Duration::from_micros(500);
 
 /// What one tracker came to at one period.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -135,7 +128,7 @@ fn store(
     length: Duration,
     is_called_off: &AtomicBool,
 ) -> Result<(), NotMeasured> {
-    let memory = words(region);
+    let memory = region.words();
     let pages = memory.len() / PAGE_WORDS;
     if pages <= HOT_PAGES {
         return Err(format!("a region of {pages} pages is too small").into());
@@ -144,26 +137,14 @@ fn store(
     let is_stopped = AtomicBool::new(false);
     std::thread::scope(|threads| {
         threads.spawn(|| store_without_rest(hot, HOT_PAGES, &is_stopped));
-        let mut stores = PacedStores::new(paced, scope.pages_s, (0, 1));
-        let start = Instant::now();
-        while start.elapsed() < length && !is_called_off.load(Ordering::Relaxed) {
-            stores.store_due(start.elapsed());
-            std::thread::sleep(STEP);
-        }
+        PacedStores::new(paced, scope.pages_s, (0, 1))
+            .store_until(|lasted| lasted >= length || is_called_off.load(Ordering::Relaxed));
         is_stopped.store(true, Ordering::Relaxed);
     });
     match is_called_off.load(Ordering::Relaxed) {
         true => Err(NotMeasured::CalledOff),
         false => Ok(()),
     }
-}
-
-/// The words of an open region.
-fn words(region: &DaxRegion) -> &[AtomicU64] {
-    let count = region.len() as usize / size_of::<AtomicU64>();
-    // SAFETY: `as_ptr` is aligned to 2 MiB and good for `len` bytes while the region is open, which the borrow keeps
-    // it; any bytes are a number, and threads share them as atomics only.
-    unsafe { std::slice::from_raw_parts(region.as_ptr().cast::<AtomicU64>(), count) }
 }
 
 #[cfg(test)]

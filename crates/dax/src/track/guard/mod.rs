@@ -6,4 +6,6 @@ mod region;
 
 pub(crate) use handler::{Registered, after_fork_in_child};
 pub(crate) use lock::SignalsBlocked;
-pub(crate) use region::{Counts, HELD_MAX, Mode};
+#[cfg(test)]
+pub(crate) use region::Counts;
+pub(crate) use region::{HELD_MAX, Mode};

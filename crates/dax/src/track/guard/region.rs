@@ -27,6 +27,7 @@ pub(crate) enum Mode {
 }
 
 /// How often what has happened.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Stores that found their page read-only and made it writable.
@@ -91,6 +92,7 @@ impl Region {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             noted: self.counters.noted.load(Ordering::Relaxed),

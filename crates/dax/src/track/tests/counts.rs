@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use super::{ALL, Mapped, Memory, alone, async_tracker, peek, take};
-use crate::track::{AsyncTracker, FaultTracker, Tracker};
+use crate::track::Tracker;
+use crate::track::async_wp::AsyncTracker;
+use crate::track::fault::FaultTracker;
 
 /// 64 MiB.
 const MEASURED_PAGES: u64 = 16_384;

@@ -5,7 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::{Mapped, alone, peek, take};
-use crate::track::{Coverage, Missed, RemoteTracker, Tracker, Userfault};
+use crate::track::remote::RemoteTracker;
+use crate::track::userfault::Userfault;
+use crate::track::{Coverage, Missed, Tracker};
 
 const PAGES: u64 = 64;
 const PATH: &str = "FOREBAY_DAX_TEST_PATH";

@@ -4,7 +4,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::{Mapped, Memory, alone, take};
-use crate::track::{Coverage, FaultTracker, Missed, Tracker};
+use crate::track::fault::FaultTracker;
+use crate::track::{Coverage, Missed, Tracker};
 
 static OTHER_PAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static OTHERS_FAULTS: AtomicUsize = AtomicUsize::new(0);

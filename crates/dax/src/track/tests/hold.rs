@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{
     ALL, AtEnd, Mapped, Memory, alone, async_tracker, for_each_tracker, peek, take, until,
 };
+use crate::track::async_wp::AsyncTracker;
+use crate::track::fault::FaultTracker;
 use crate::track::guard::Counts;
 use crate::track::maps::{FileId, Maps};
-use crate::track::{AsyncTracker, FaultTracker, Hold, Tracker};
+use crate::track::{Hold, Tracker};
 
 /// Stores to its word of the page without end, until told.
 fn store_all_the_time(mapped: &Mapped, page: u64, word: usize, is_over: &AtomicBool) {

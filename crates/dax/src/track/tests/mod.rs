@@ -15,7 +15,9 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{AsyncTracker, Coverage, FaultTracker, Span, Tracker};
+use super::async_wp::AsyncTracker;
+use super::fault::FaultTracker;
+use super::{Coverage, Span, Tracker};
 use crate::format::PAGE_BYTES;
 use crate::options::TrackerKind;
 

@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, SystemTime};
 
 use super::{Mapped, Memory, alone, async_tracker, in_child, take};
-use crate::track::{Children, Coverage, FaultTracker, Missed, Tracker, Watch};
+use crate::track::fault::FaultTracker;
+use crate::track::{Children, Coverage, Missed, Tracker, Watch};
 
 const FORKED: Coverage = Coverage::MayHaveMissed(Missed::Forked);
 const FOREIGN: Coverage = Coverage::MayHaveMissed(Missed::ForeignOpener);

@@ -13,6 +13,10 @@ use crate::track::{Coverage, Missed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Children {
     /// `Span::deny_to_children` was called: none has it, however it was made.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "all regions have their children watched")
+    )]
     Denied,
     /// Those forked have it, and may store unseen.
     Allowed,
