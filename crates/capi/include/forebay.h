@@ -80,8 +80,7 @@ enum forebay_dax_tracker {
 
 enum forebay_dax_state {
     FOREBAY_DAX_OPEN = 0,
-    FOREBAY_DAX_SEALED = 1,
-    FOREBAY_DAX_LOST = 2
+    FOREBAY_DAX_SEALED = 1
 };
 
 /* How to open; all zero, or NULL for it, is the default. */
@@ -105,6 +104,11 @@ struct forebay_dax_verified {
     /* Not to be had from their rows; where the first begins in the region, or UINT64_MAX. */
     uint64_t damaged;
     uint64_t first_damaged;
+    /* Left in doubt by an end without order, and made zero because nothing gave them, until accepted; the first of each. */
+    uint64_t unverified;
+    uint64_t first_unverified;
+    uint64_t lost;
+    uint64_t first_lost;
 };
 
 /* How a region stands. A window is the time from the first store to a page to the end of the pass that covered it. */
@@ -113,7 +117,7 @@ struct forebay_dax_status {
     int state;
     int tracker;
     uint64_t generation;
-    /* Since the region was made: taken as written after an end without order; read as zeroes. */
+    /* Not accepted yet: left in doubt by an end without order; lost, and read as zeroes. */
     uint64_t unverified_pages;
     uint64_t lost_pages;
     /* Since it was opened. */
@@ -144,6 +148,10 @@ int forebay_dax_sync(const forebay_dax *dax, uint64_t offset, uint64_t len);
 /* Compares pages that are not being written with their checksums and parity, and repairs what can be. EIO where
  * pages are damaged that cannot be; `out`, if it is not NULL, is written then as well. */
 int forebay_dax_verify(const forebay_dax *dax, uint64_t offset, uint64_t len, struct forebay_dax_verified *out);
+
+/* The caller's word that pages are right which an end without order left in doubt, or that were lost: they are named no
+ * more. `pages`, if it is not NULL, is how many were. */
+int forebay_dax_accept(const forebay_dax *dax, uint64_t offset, uint64_t len, uint64_t *pages);
 
 int forebay_dax_status(const forebay_dax *dax, struct forebay_dax_status *out);
 

@@ -89,6 +89,10 @@ pub struct Verified {
     repaired: u64,
     damaged: u64,
     first_damaged: u64,
+    unverified: u64,
+    first_unverified: u64,
+    lost: u64,
+    first_lost: u64,
 }
 
 /// `struct forebay_dax_status`.
@@ -253,6 +257,29 @@ pub unsafe extern "C" fn forebay_dax_sync(dax: *const Dax, offset: u64, len: u64
     code_of(part.and_then(|(region, range)| Ok(region.sync(range)?)))
 }
 
+/// Takes the caller's word for pages that an end without order left in doubt.
+///
+/// # Safety
+/// `dax` is open; `pages` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_dax_accept(
+    dax: *const Dax,
+    offset: u64,
+    len: u64,
+    pages: *mut u64,
+) -> c_int {
+    // SAFETY: by our contract null or open.
+    let part = unsafe { part(dax, offset, len) };
+    code_of(part.and_then(|(region, range)| {
+        let accepted = region.accept(range)?;
+        if !pages.is_null() {
+            // SAFETY: not null, so by our contract writable.
+            unsafe { pages.write(accepted) };
+        }
+        Ok(())
+    }))
+}
+
 /// Compares with sums and parity, and repairs.
 ///
 /// # Safety
@@ -274,6 +301,10 @@ pub unsafe extern "C" fn forebay_dax_verify(
             repaired: found.repaired,
             damaged: found.damaged.len() as u64,
             first_damaged: found.damaged.first().copied().unwrap_or(u64::MAX),
+            unverified: found.unverified_pages(),
+            first_unverified: first_of(&found.unverified),
+            lost: found.lost_pages(),
+            first_lost: first_of(&found.lost),
         };
         if !out.is_null() {
             // SAFETY: not null, so by our contract writable.
@@ -310,13 +341,16 @@ pub unsafe extern "C" fn forebay_dax_status(dax: *const Dax, out: *mut Status) -
     }))
 }
 
+fn first_of(bytes: &[Range<u64>]) -> u64 {
+    bytes.first().map_or(u64::MAX, |range| range.start)
+}
+
 fn status_of(status: &forebay_dax::Status) -> Status {
     let tracker = TRACKERS.iter().find(|(_, kind)| *kind == status.tracker);
     let (window, counts) = (&status.window, &status.counts);
     Status {
         state: match status.state {
             RegionState::Sealed => 1,
-            RegionState::Lost => 2,
             _ => 0,
         },
         tracker: tracker.map_or(0, |(number, _)| *number),

@@ -36,6 +36,7 @@ int main(int count, char **arguments) {
     EXPECT(forebay_dax_open(members, 1, name, &options, &dax) == 0);
     EXPECT(forebay_dax_open(members, 1, name, &options, &second) == -EBUSY && second == NULL);
 
+    uint64_t accepted = 99;
     uint64_t len = forebay_dax_length(dax);
     unsigned char *bytes = forebay_dax_pointer(dax);
     EXPECT(len == 1 << 20 && bytes != NULL && (uintptr_t)bytes % (2 << 20) == 0);
@@ -46,7 +47,12 @@ int main(int count, char **arguments) {
     EXPECT(forebay_dax_verify(dax, 0, len, &verified) == 0);
     EXPECT(verified.looked_at + verified.skipped_as_written == len / 4096);
     EXPECT(verified.damaged == 0 && verified.first_damaged == UINT64_MAX);
+    EXPECT(verified.unverified == 0 && verified.first_unverified == UINT64_MAX);
+    EXPECT(verified.lost == 0 && verified.first_lost == UINT64_MAX);
     EXPECT(forebay_dax_verify(dax, 0, 4096, NULL) == 0);
+    EXPECT(forebay_dax_accept(dax, 0, len, &accepted) == 0 && accepted == 0);
+    EXPECT(forebay_dax_accept(dax, 0, len, NULL) == 0);
+    EXPECT(forebay_dax_accept(dax, len, 1, NULL) == -EINVAL);
     EXPECT(forebay_dax_status(dax, &status) == 0);
     EXPECT(status.state == FOREBAY_DAX_OPEN && status.tracker != FOREBAY_DAX_ANY);
     EXPECT(status.unverified_pages == 0 && status.lost_pages == 0 && status.damaged_pages == 0);

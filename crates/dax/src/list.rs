@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use forebay_pmem::Region;
 
 use crate::error::{Error, Result};
+use crate::format::Generation;
 use crate::medium::Sidecar;
 use crate::pool::{DaxPool, check_name, region_of_sidecar, sidecar_path};
 use crate::report::{Listed, RegionState};
@@ -52,6 +53,7 @@ fn look_at(pool: &DaxPool, name: String) -> Listed {
         contiguous: None,
         faults: Vec::new(),
     };
+    let mut newest = Generation::default();
     for directory in pool.directories() {
         for is_parity in [false, true] {
             let path = sidecar_path(&directory, &listed.name, is_parity);
@@ -66,22 +68,19 @@ fn look_at(pool: &DaxPool, name: String) -> Listed {
                 }
             };
             let lines = Sidecar::new(region, path.clone()).lines();
-            let newest = lines
-                .into_iter()
-                .flatten()
-                .map(|(line, _)| line)
-                .max_by_key(|line| line.generation);
-            let Some(line) = newest else {
+            let lines = lines.into_iter().flatten().map(|(line, _)| line);
+            let Some(line) = lines.max_by_key(|line| line.generation) else {
                 listed
                     .faults
                     .push(format!("{}: no line of it can be read", path.display()));
                 continue;
             };
-            if line.generation > listed.generation {
+            if line.generation > newest {
                 listed.size_bytes = line.geometry.size_bytes;
                 listed.width = line.geometry.width;
-                listed.state = line.state;
-                listed.generation = line.generation;
+                listed.state = RegionState::of(line.mark);
+                listed.generation = line.generation.count();
+                newest = line.generation;
                 listed.unverified_pages = line.unverified_pages;
                 listed.lost_pages = line.lost_pages;
                 listed.paths = line.files.into_iter().map(|file| file.path).collect();

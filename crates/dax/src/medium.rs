@@ -5,12 +5,14 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use forebay_pmem::{Counters, Region};
 
 use crate::error::{Error, Result};
-use crate::format::{Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned};
+use crate::format::{
+    Copies, Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned,
+};
 use crate::mutants::{Mutant, mutated};
 
 const CACHE_LINE_BYTES: u64 = forebay_pmem::LINE_BYTES as u64;
@@ -21,6 +23,23 @@ pub(crate) struct PageSum {
     pub extent: usize,
     pub row: u64,
     pub sum: Sum,
+}
+
+/// What the sums of a region say together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// The last pass that made one.
+    pub pass: u64,
+    pub unverified_pages: u64,
+    pub lost_pages: u64,
+}
+
+impl Tally {
+    /// Counts a page's.
+    pub fn note(&mut self, sum: Sum) {
+        self.unverified_pages += u64::from(sum.is_unverified());
+        self.lost_pages += u64::from(sum.is_lost());
+    }
 }
 
 /// A data extent or the parity.
@@ -39,6 +58,24 @@ impl Part {
             path,
             model_evidence: Evidence::default(),
         }
+    }
+
+    /// Whether its times tell of stores through a mapping.
+    pub fn tells_stores(&self) -> Result<bool> {
+        let Some(file) = self.region.descriptor() else {
+            return Ok(true);
+        };
+        let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+        // SAFETY: a descriptor that is open, and room for what the call fills; all zeroes are valid, too.
+        let (done, found) = unsafe {
+            let done = libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr());
+            (done, found.assume_init())
+        };
+        if done != 0 {
+            let error = io::Error::last_os_error();
+            return Err(Error::io("find out its file system", &self.path, error));
+        }
+        Ok(TELLING.contains(&found.f_type))
     }
 
     /// What the file system says of it now.
@@ -66,6 +103,10 @@ impl Part {
     }
 }
 
+/// File systems that are known to move a file's times at the first store through a mapping after a page was written back:
+/// ext2 to ext4, XFS, Btrfs. Those of memory (tmpfs) do not.
+const TELLING: [libc::__fsword_t; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+
 /// A sidecar: two lines in turn, then sums.
 #[derive(Debug)]
 pub(crate) struct Sidecar {
@@ -73,6 +114,8 @@ pub(crate) struct Sidecar {
     pub path: PathBuf,
     /// Where the next line goes: never over the newest valid one.
     next_slot: AtomicUsize,
+    /// Whether that one is known to be durable: a killed process may have left it where only a cache has it.
+    is_settled: AtomicBool,
 }
 
 impl Sidecar {
@@ -81,6 +124,7 @@ impl Sidecar {
             region,
             path,
             next_slot: AtomicUsize::new(0),
+            is_settled: AtomicBool::new(false),
         }
     }
 
@@ -96,16 +140,34 @@ impl Sidecar {
                 false => Line::decode(&bytes),
             }
         });
-        let generation = |slot: usize| lines[slot].as_ref().map_or(0, |(line, _)| line.generation);
+        let generation = |slot: usize| lines[slot].as_ref().ok().map(|(line, _)| line.generation);
         let newest = usize::from(generation(1) > generation(0));
         self.next_slot.store(1 - newest, Ordering::Relaxed);
         lines
     }
 
-    /// Streams a line; the region's next fence by this thread makes it durable.
+    /// Sends the newest line on its way, unless it is known to be durable; whether that needs a fence.
+    pub fn settle_line(&self) -> bool {
+        if self.is_settled.load(Ordering::Relaxed) || mutated(Mutant::LineBeforeNotSettled) {
+            return false;
+        }
+        let newest = 1 - self.next_slot.load(Ordering::Relaxed) as u64;
+        self.region.flush(newest * PAGE_BYTES, LINE_BYTES);
+        self.region.note_foreign_stores();
+        true
+    }
+
+    /// Streams a line, over the one that is not the newest. Until [`Sidecar::keep_line`] the next goes over it: the other
+    /// one may be the only one that is durable.
     pub fn put_line(&self, line: &Line, role: usize) {
-        let slot = self.next_slot.fetch_xor(1, Ordering::Relaxed) as u64;
+        let slot = self.next_slot.load(Ordering::Relaxed) as u64;
         self.region.stream(slot * PAGE_BYTES, &line.encode(role));
+    }
+
+    /// The line that was put last is durable.
+    pub fn keep_line(&self) {
+        self.next_slot.fetch_xor(1, Ordering::Relaxed);
+        self.is_settled.store(true, Ordering::Relaxed);
     }
 }
 
@@ -144,23 +206,27 @@ impl Medium {
         places.map(|(role, at)| Sum(self.sidecars[role].region.load_u64(at)))
     }
 
-    /// The number of the last pass that made a sum; `known` is one that ended before.
-    pub fn newest_pass(&self, known: u64) -> u64 {
-        let mut ahead = 0;
+    /// Those that count.
+    pub fn sum(&self, extent: usize, row: u64) -> Copies {
+        let [one, other] = self.sums(extent, row);
+        Copies::two(one, other)
+    }
+
+    /// What all sums say together; `known` is a pass that ended before.
+    pub fn tally(&self, known: u64) -> Tally {
+        let mut tally = Tally {
+            pass: known,
+            ..Tally::default()
+        };
         for extent in 0..self.geometry.extents() {
             for row in 0..self.geometry.rows() {
                 for sum in self.sums(extent, row) {
-                    ahead = sum.passes_after(known).max(ahead);
+                    tally.pass = tally.pass.max(known + sum.passes_after(known));
                 }
+                tally.note(self.sum(extent, row).newest());
             }
         }
-        known + u64::from(ahead)
-    }
-
-    /// Whether either copy of its sum vouches for a page with this check.
-    pub fn is_vouched(&self, extent: usize, row: u64, check: u32) -> bool {
-        let sums = self.sums(extent, row);
-        sums.iter().any(|sum| sum.check() == check)
+        tally
     }
 
     /// Stores sums, each to both sidecars, and sends each of their lines on its way once; the fence of the sidecars makes
@@ -222,6 +288,16 @@ impl Medium {
     /// Writes a page of a part; the fence of the parts makes it durable.
     pub fn stream_page(&self, part: usize, row: u64, page: &[u8]) {
         self.parts[part].region.stream(row * PAGE_BYTES, page);
+    }
+
+    /// Sends every sum, as it is seen, on its way to the medium: a killed process may have left some that are not there.
+    pub fn flush_sums(&self) {
+        for sidecar in &self.sidecars {
+            let len = sidecar.region.len();
+            let first = self.geometry.sum_at(0);
+            sidecar.region.flush(first, (len - first) as usize);
+            sidecar.region.note_foreign_stores();
+        }
     }
 
     /// Makes durable what this thread has streamed or flushed to the extents and the parity.

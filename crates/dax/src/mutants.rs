@@ -14,5 +14,12 @@ forebay_pmem::define_mutants! {
         SealBelievedAfterUnorderlyEnd,
         PagesNotFlushed,
         MateFromUnverifiedPage,
+        RebuiltCountsAsVerified,
+        StaleSidecarBelieved,
+        GenerationDrawnTwice,
+        PassNumberRepeated,
+        UnverifiedNotRemembered,
+        LineBeforeNotSettled,
+        FirstPassTakesDifferingOnly,
     }
 }

@@ -1,8 +1,10 @@
 //! What callers are told: of a region that was made, is open, was sealed, or lies there.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
+use crate::format::{Mark, PAGE_BYTES};
 use crate::options::TrackerKind;
 
 /// How a region stands.
@@ -13,8 +15,16 @@ pub enum RegionState {
     Open,
     /// Every sum matches its page, and the parity is that of its rows.
     Sealed,
-    /// Pages that could not be rebuilt were about to be made zeroes: closed until the loss is accepted.
-    Lost,
+}
+
+impl RegionState {
+    /// What a line says.
+    pub(crate) fn of(mark: Mark) -> RegionState {
+        match mark {
+            Mark::Open => RegionState::Open,
+            Mark::Sealed => RegionState::Sealed,
+        }
+    }
 }
 
 impl fmt::Display for RegionState {
@@ -22,7 +32,6 @@ impl fmt::Display for RegionState {
         f.pad(match self {
             RegionState::Open => "open",
             RegionState::Sealed => "sealed",
-            RegionState::Lost => "lost",
         })
     }
 }
@@ -53,6 +62,30 @@ pub struct Verified {
     pub repaired: u64,
     /// Damaged and not to be had from their rows: where each begins in the region, in bytes.
     pub damaged: Vec<u64>,
+    /// Taken as they were found, or made anew, after an end without order: they may be older than what a program had made
+    /// durable, or not what it stored. Their bytes in the region, in ascending ranges.
+    pub unverified: Vec<Range<u64>>,
+    /// Lost and made zero at a caller's word: their bytes in the region, in ascending ranges.
+    pub lost: Vec<Range<u64>>,
+}
+
+impl Verified {
+    /// How many pages are left in doubt.
+    #[must_use]
+    pub fn unverified_pages(&self) -> u64 {
+        pages_in(&self.unverified)
+    }
+
+    /// How many were lost.
+    #[must_use]
+    pub fn lost_pages(&self) -> u64 {
+        pages_in(&self.lost)
+    }
+}
+
+fn pages_in(bytes: &[Range<u64>]) -> u64 {
+    let lens = bytes.iter().map(|range| range.end - range.start);
+    lens.sum::<u64>() / PAGE_BYTES
 }
 
 /// How long pages were not protected: from the first store, or rather from the end of the scan before it was
@@ -118,9 +151,9 @@ pub struct Status {
     pub window: Window,
     /// What was done since it was opened.
     pub counts: Counts,
-    /// Pages that were taken as written after an end without order, since the region was made.
+    /// Pages that an end without order left unverified, and that nobody has accepted since.
     pub unverified_pages: u64,
-    /// Pages whose loss was accepted, since the region was made.
+    /// Pages that were lost and made zero, and that nobody has accepted since.
     pub lost_pages: u64,
     /// Damaged pages that their rows do not give: where each begins, in bytes.
     pub damaged: Vec<u64>,
@@ -140,9 +173,9 @@ pub struct Sealed {
     pub written_pages: u64,
     /// Put right before: pages, parity pages and sums.
     pub repaired_pages: u64,
-    /// Pages that were taken as written after an end without order, since the region was made.
+    /// Pages that an end without order left unverified, and that nobody has accepted since.
     pub unverified_pages: u64,
-    /// Pages whose loss was accepted, since the region was made.
+    /// Pages that were lost and made zero, and that nobody has accepted since.
     pub lost_pages: u64,
 }
 
@@ -160,9 +193,9 @@ pub struct Listed {
     pub state: RegionState,
     /// Of that line.
     pub generation: u64,
-    /// Pages that were taken as written after an end without order, since the region was made.
+    /// Pages that an end without order left unverified, and that nobody has accepted since.
     pub unverified_pages: u64,
-    /// Pages whose loss was accepted, since the region was made.
+    /// Pages that were lost and made zero, and that nobody has accepted since.
     pub lost_pages: u64,
     /// Its extents in order, then the parity; empty where no line of it can be read.
     pub paths: Vec<PathBuf>,
@@ -187,7 +220,7 @@ pub struct KeptRegion {
     pub passes: u64,
     /// Times that it was opened under the keeper's lease.
     pub lease_breaks: u64,
-    /// Pages that were taken as written after an end without order, since the region was made.
+    /// Pages that an end without order left unverified, and that nobody has accepted since.
     pub unverified_pages: u64,
     /// What keeps it from being sealed, or what failed, in words.
     pub trouble: Option<String>,

@@ -61,6 +61,15 @@ A daemon that serves the pool seals by itself what no program has open: it is wa
 
 A region that is sealed is sealed again afterwards.")]
     Verify(DaxRegionOptions),
+    /// Take an operator's word that pages are right which a crash left in doubt, or that were lost: they are named no more.
+    #[command(after_help = "Example:
+  forebay dax verify /mnt/pmem0/pool counters
+  forebay dax accept /mnt/pmem0/pool counters --offset 28672 --bytes 4096
+
+After an end without order nothing tells a page that a program stored to from one that is damaged, and a file that was \
+made anew has its pages as of their last pass. `verify` names them, until they were looked at and are accepted; without \
+--offset all of them are.")]
+    Accept(DaxAcceptOptions),
     /// Make files of a region anew that are gone for good, from what the others and the parity give.
     #[command(after_help = "Example:
   forebay dax rebuild /mnt/pmem0/pool counters
@@ -68,6 +77,19 @@ A region that is sealed is sealed again afterwards.")]
 
 Pages that cannot be had again are named, and nothing is changed, until --accept-loss says that they may read as zeroes.")]
     Rebuild(DaxRebuildOptions),
+}
+
+/// Which pages.
+#[derive(Debug, Args)]
+pub struct DaxAcceptOptions {
+    #[command(flatten)]
+    pub region: DaxRegionOptions,
+    /// The first byte.
+    #[arg(long, value_name = "BYTE", requires = "bytes")]
+    pub offset: Option<u64>,
+    /// How many bytes; pages that they touch count as a whole.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "offset")]
+    pub bytes: Option<u64>,
 }
 
 /// A pool, served or idle; it is not opened.

@@ -1,5 +1,6 @@
 //! `forebay dax`: the mapped regions of a pool, with the daemon's word where one serves it.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use forebay_command::{Failure, output, size};
@@ -8,7 +9,8 @@ use forebay_serve::{Client, ClientError, RefusalKind, Request, control_path};
 use serde_json::{Value, json};
 
 use crate::arguments::{
-    DaxAction, DaxCreateOptions, DaxPoolArguments, DaxRebuildOptions, DaxRegionOptions,
+    DaxAcceptOptions, DaxAction, DaxCreateOptions, DaxPoolArguments, DaxRebuildOptions,
+    DaxRegionOptions,
 };
 use crate::regions::{self, Owner};
 use crate::requests::Regions;
@@ -27,6 +29,7 @@ pub fn run(action: &DaxAction) -> Result<(), Failure> {
         DaxAction::Open(options) => open(options),
         DaxAction::Seal(options) => seal(options),
         DaxAction::Verify(options) => verify(options),
+        DaxAction::Accept(options) => accept(options),
         DaxAction::Rebuild(options) => rebuild(options),
     }
 }
@@ -100,7 +103,7 @@ fn list(of: &DaxPoolArguments) -> Result<(), Failure> {
     let (_, report) = report(of)?;
     output::object(&json!({"regions": report["regions"]}), of.json);
     let all = report["regions"].as_array().into_iter().flatten();
-    let bad = all.filter(|region| region["state"] == "lost" || region["faults"] != json!([]));
+    let bad = all.filter(|region| region["faults"] != json!([]));
     let bad: Vec<_> = bad.filter_map(|region| region["name"].as_str()).collect();
     match bad.is_empty() {
         true => Ok(()),
@@ -182,6 +185,8 @@ fn verify(options: &DaxRegionOptions) -> Result<(), Failure> {
         "skipped_as_written": verified.skipped_as_written,
         "repaired": verified.repaired,
         "damaged": verified.damaged,
+        "unverified": runs(&verified.unverified),
+        "lost": runs(&verified.lost),
     });
     if verified.damaged.is_empty() {
         let sealed = region.close().map_err(regions::failure)?;
@@ -197,6 +202,29 @@ fn verify(options: &DaxRegionOptions) -> Result<(), Failure> {
         verified.damaged.len(),
         options.name
     )))
+}
+
+/// Ranges of bytes, as JSON.
+fn runs(ranges: &[Range<u64>]) -> Value {
+    let run = |range: &Range<u64>| json!({"offset": range.start, "bytes": range.end - range.start});
+    ranges.iter().map(run).collect()
+}
+
+fn accept(options: &DaxAcceptOptions) -> Result<(), Failure> {
+    let DaxRegionOptions { of, name } = &options.region;
+    let (owner, _) = report(of)?;
+    let opened = DaxRegion::open(&owner.pool(), name, &OpenOptions::default());
+    let region = opened.map_err(regions::failure)?;
+    let range = match (options.offset, options.bytes) {
+        (Some(offset), Some(bytes)) => offset..offset.saturating_add(bytes),
+        _ => 0..region.len(),
+    };
+    let accepted = region.accept(range).map_err(regions::failure)?;
+    let sealed = region.close().map_err(regions::failure)?;
+    let mut report = regions::sealed_report(name, &sealed);
+    report["accepted_pages"] = accepted.into();
+    output::object(&report, of.json);
+    Ok(())
 }
 
 fn rebuild(options: &DaxRebuildOptions) -> Result<(), Failure> {

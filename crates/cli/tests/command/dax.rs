@@ -240,6 +240,20 @@ fn what_a_program_stores_behind_a_seal_with_no_daemon_there_is_not_lost() {
     let sealed = env.ask(&["dax", "seal", "POOL", "r"]);
     assert_eq!(sealed["unverified_pages"], 1, "{sealed}");
     assert_eq!(byte_at(&env, 3 * PAGE), 0x11);
+    // It is named until an operator says that it is right.
+    let named = serde_json::json!([{"offset": 3 * PAGE, "bytes": PAGE}]);
+    for _ in 0..2 {
+        let verified = env.ask(&["dax", "verify", "POOL", "r"]);
+        assert_eq!(verified["unverified"], named, "{verified}");
+    }
+    let elsewhere = [
+        "dax", "accept", "POOL", "r", "--offset", "0", "--bytes", "12K",
+    ];
+    assert_eq!(env.ask(&elsewhere)["accepted_pages"], 0);
+    let accepted = env.ask(&["dax", "accept", "POOL", "r"]);
+    assert_eq!(accepted["accepted_pages"], 1, "{accepted}");
+    assert_eq!(accepted["unverified_pages"], 0, "{accepted}");
+    assert_eq!(byte_at(&env, 3 * PAGE), 0x11);
 }
 
 #[test]

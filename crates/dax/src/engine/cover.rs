@@ -18,6 +18,8 @@ pub(super) struct Written {
     pub pages: Pages,
     /// And every page that matches no sum: the tracker may have missed some.
     pub compare: bool,
+    /// And every other one: what a killed process left in sums and parity is seen, and may not be on the medium.
+    pub all: bool,
     /// The end of the scan before: no page that is found now was stored to earlier.
     pub since: Instant,
 }
@@ -64,7 +66,9 @@ impl Engine {
         if !covered.is_empty() && !mutated(Mutant::SumsBeforeParity) {
             self.put_sums(state, &covered, pass)?;
         }
-        state.pass = pass;
+        if !covered.is_empty() {
+            state.pass = pass;
+        }
         let now = Instant::now();
         for PageSum { extent, row, .. } in &covered {
             let page = geometry.page(*extent, *row);
@@ -76,11 +80,7 @@ impl Engine {
     }
 
     fn put_sums(&self, state: &mut State, covered: &[PageSum], pass: u64) -> Result<()> {
-        debug_assert!(
-            covered
-                .iter()
-                .all(|one| one.sum.0 >> 32 == pass & 0xffff_ffff)
-        );
+        debug_assert!(covered.iter().all(|one| one.sum.passes_after(pass) == 0));
         self.medium.put_sums(covered);
         // The sums are durable before the pages count as protected.
         self.medium.fence_sidecars()?;
@@ -142,7 +142,8 @@ impl Engine {
             .map(|extent| copies.is_vouched(&self.medium, extent, row))
             .collect();
         let is_written = |extent: usize| {
-            written.pages.contains(geometry.page(extent, row))
+            written.all
+                || written.pages.contains(geometry.page(extent, row))
                 || (written.compare && !vouched[extent])
         };
         let taken: Vec<usize> = extents
@@ -183,7 +184,9 @@ impl Engine {
         for extent in taken {
             self.medium.flush_page(extent, row);
             let check = copies.check(extent, row).expect("looked at above");
-            let sum = Sum::from_check(check, state.pass + 1);
+            // A store does not make right what it does not reach: what was told of the page is still told.
+            let before = self.medium.sum(extent, row).newest();
+            let sum = Sum::from_check(check, state.pass + 1).with_flags_of(before);
             covered.push(PageSum { extent, row, sum });
         }
     }

@@ -2,15 +2,18 @@
 
 use std::io;
 
+use forebay_pmem::Region;
+
 use crate::error::{Error, Result};
-use crate::format::{FileLine, Geometry, Line, PAGE_BYTES, Sum};
-use crate::medium::{Medium, Sidecar};
-use crate::report::RegionState;
+use crate::format::{
+    Evidence, FileLine, Generation, Geometry, History, Line, Mark, PAGE_BYTES, Sum,
+};
+use crate::medium::{Medium, Part, Sidecar};
 
 /// Sums written at once.
 const BATCH: u64 = 512;
 
-/// Makes a region of files that are all zero: their sums, **fence**, then the first lines, **fence**.
+/// Makes a region of files that are all zero: their sums, **fence**, then a line, **fence**, then the seal, **fence**.
 pub(crate) fn format(medium: &Medium, pool: [u8; 16], name: &str) -> Result<Line> {
     let geometry = medium.geometry;
     let zero_sum = |extent, row| Sum::of(&[0; PAGE_BYTES as usize], extent, row, 0);
@@ -31,36 +34,76 @@ pub(crate) fn format(medium: &Medium, pool: [u8; 16], name: &str) -> Result<Line
         pool,
         region,
         name: name.to_owned(),
-        generation: 1,
-        state: RegionState::Sealed,
+        generation: Generation::default(),
+        history: History::first()?,
+        mark: Mark::Sealed,
+        boot: [0; 16],
         geometry,
         pass: 0,
         unverified_pages: 0,
         lost_pages: 0,
-        files: file_lines(medium)?,
+        files: medium.parts.iter().map(new_file).collect(),
     };
-    put_lines(medium, &line)?;
+    // A line of the first generation says only that a creation is under way: until all sidecars have it, one that has none
+    // would look as if it had lost it.
+    let line = line.next(Mark::Open);
+    put_on_all(medium, &line)?;
+    let mut line = line.next(Mark::Sealed);
+    note_files(&mut line, medium)?;
+    put_on_all(medium, &line)?;
     Ok(line)
 }
 
-/// What a line says of the files now.
-pub(crate) fn file_lines(medium: &Medium) -> Result<Vec<FileLine>> {
-    let of_part = |part: &crate::medium::Part| {
-        Ok(FileLine {
-            path: part.path.clone(),
-            evidence: part.evidence()?,
-        })
-    };
-    medium.parts.iter().map(of_part).collect()
+fn new_file(part: &Part) -> FileLine {
+    FileLine {
+        path: part.path.clone(),
+        evidence: Evidence::default(),
+        since: Generation::default(),
+    }
+}
+
+/// Has a line say what the files are now.
+pub(crate) fn note_files(line: &mut Line, medium: &Medium) -> Result<()> {
+    for (file, part) in line.files.iter_mut().zip(&medium.parts) {
+        file.path.clone_from(&part.path);
+        file.evidence = part.evidence()?;
+    }
+    Ok(())
 }
 
 /// Writes a line to every sidecar, and returns when it is durable on all of them.
-pub(crate) fn put_lines(medium: &Medium, line: &Line) -> Result<()> {
-    for (role, sidecar) in medium.sidecars.iter().enumerate() {
-        sidecar.put_line(line, role);
+pub(crate) fn put_on_all(medium: &Medium, line: &Line) -> Result<()> {
+    let sidecars: Vec<(usize, &Sidecar)> = medium.sidecars.iter().enumerate().collect();
+    put_lines(&sidecars, line)
+}
+
+/// Writes a line to these sidecars, each with its role, and returns when it is durable on all of them. Whatever it allows
+/// comes after that. The generation is used up, whether that succeeds or not.
+pub(crate) fn put_lines(sidecars: &[(usize, &Sidecar)], line: &Line) -> Result<()> {
+    let regions: Vec<&Region> = sidecars
+        .iter()
+        .map(|(_, sidecar)| &sidecar.region)
+        .collect();
+    let unsettled = sidecars.iter().filter(|(_, sidecar)| sidecar.settle_line());
+    if unsettled.count() > 0 {
+        // The newest line is durable before the other one, which may have been the only one that is, goes.
+        fence(&regions)?;
     }
-    // Whatever the line allows comes after it.
-    medium.fence_sidecars()
+    for (role, sidecar) in sidecars {
+        sidecar.put_line(line, *role);
+    }
+    fence(&regions)?;
+    for (_, sidecar) in sidecars {
+        sidecar.keep_line();
+    }
+    Ok(())
+}
+
+fn fence(regions: &[&Region]) -> Result<()> {
+    for fenced in Region::fence_all(regions) {
+        fenced?;
+    }
+    Ok(())
 }
 
 fn put_table(

@@ -1,5 +1,7 @@
 //! What keeps sums and parity: over the files of a region and a tracker, whatever these are.
 
+mod accept;
+mod alone;
 mod cover;
 mod format;
 mod pages;
@@ -11,7 +13,7 @@ mod state;
 mod verify;
 mod window;
 
-pub(crate) use format::{file_lines, format, put_lines};
+pub(crate) use alone::Alone;
+pub(crate) use format::{format, note_files, put_lines, put_on_all};
 pub(crate) use quiet::QuietTracker;
-pub(crate) use seal::Alone;
-pub(crate) use state::Engine;
+pub(crate) use state::{Engine, FirstPass};

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::format::PAGE_BYTES;
+
 /// Ascending ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pages(Vec<Range<u64>>);
@@ -23,6 +25,14 @@ impl Pages {
 
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.0
+    }
+
+    /// The bytes of these pages of a region.
+    pub fn bytes(&self) -> Vec<Range<u64>> {
+        let ranges = self.0.iter();
+        ranges
+            .map(|pages| pages.start * PAGE_BYTES..pages.end * PAGE_BYTES)
+            .collect()
     }
 
     pub fn contains(&self, page: u64) -> bool {

@@ -7,13 +7,18 @@ use super::cover::Written;
 use super::pages::Pages;
 use super::state::{Engine, State, offsets};
 use crate::error::{ErrorKind, Result};
-use crate::format::PAGE_BYTES;
+use crate::format::{Line, PAGE_BYTES};
 use crate::track::{Coverage, Hold};
 
 /// Passes that leave a page out before its writers are held.
-const SKIPS_BEFORE_HOLD: u32 = 3;
+const SKIPS_BEFORE_HOLD: u32 = 1;
 /// Pages whose writers are held at once.
 const HELD_PAGES: usize = 16;
+/// Rows that are durable together, where a pass takes all.
+const ROWS_AT_ONCE: u64 = 64 * 1024;
+/// Passes after which a line tells how many there were: sums keep so much of the number that what a line knows can be half
+/// as far behind again and more.
+const PASSES_A_LINE: u64 = 1 << 28;
 /// Times that a caller's pass is tried for pages that do not rest and whose writers cannot be held.
 const TRIES: u32 = 64;
 
@@ -28,7 +33,8 @@ impl Engine {
                 .filter(|&(_, skips)| skips >= SKIPS_BEFORE_HOLD)
                 .map(|(page, _)| page)
                 .collect();
-            self.cover_held(&mut state, &hot).map(|_| ())
+            self.cover_held(&mut state, &hot)?;
+            self.note_pass(&mut state)
         });
         match &passed {
             Ok(()) => {
@@ -110,18 +116,46 @@ impl Engine {
         let written = Written {
             pages: taken,
             compare,
+            all: state.must_take_all,
             since,
         };
         // Only a look that begins now may say again that something was missed.
         state.must_compare = false;
-        let covered = self.cover(state, &rows, &written);
+        let covered = self.cover_in_turn(state, &rows, &written);
         if self.is_whole(pages) && covered.is_ok() {
+            state.must_take_all = false;
             state.scanned = begun;
             state.counts.compared += u64::from(compare);
         } else {
             state.must_compare |= compare;
         }
         covered
+    }
+
+    /// Covers rows, not all of them at once where there may be many.
+    fn cover_in_turn(&self, state: &mut State, rows: &Pages, written: &Written) -> Result<()> {
+        if !written.all {
+            return self.cover(state, rows, written);
+        }
+        for range in rows.ranges() {
+            for start in range.clone().step_by(ROWS_AT_ONCE as usize) {
+                let rows = Pages::new(vec![start..range.end.min(start + ROWS_AT_ONCE)]);
+                self.cover(state, &rows, written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a line tell the number of the last pass, before sums are too far from it.
+    fn note_pass(&self, state: &mut State) -> Result<()> {
+        if state.pass - state.line.pass < PASSES_A_LINE {
+            return Ok(());
+        }
+        let line = Line {
+            pass: state.pass,
+            ..state.line.next(state.line.mark)
+        };
+        self.put(state, line)
     }
 
     /// Covers pages with their rows' writers held, a few at a time; whether the tracker could hold them.
@@ -161,6 +195,7 @@ impl Engine {
             let written = Written {
                 pages: Pages::new(taken.map(|&page| page..page + 1).collect()),
                 compare,
+                all: false,
                 since,
             };
             let rows = Pages::new(batch.iter().map(|&row| row..row + 1).collect());

@@ -73,7 +73,7 @@ impl Rows {
     /// Whether a sum vouches for the copy.
     pub fn is_vouched(&self, medium: &Medium, extent: usize, row: u64) -> bool {
         let check = self.check(extent, row);
-        check.is_some_and(|check| medium.is_vouched(extent, row, check))
+        check.is_some_and(|check| medium.sum(extent, row).vouching_for(check).is_some())
     }
 
     /// Whether the page is still what was copied.

@@ -1,31 +1,14 @@
 //! Sealing: every sum matches its page, the parity is that of its rows, all is durable, and a line says so.
 
-use super::format::{file_lines, put_lines};
+use super::alone::{Alone, NotAsked, TakeAlone};
+use super::format::{note_files, put_on_all};
 use super::pass::damaged;
-use super::state::Engine;
+use super::state::{Engine, State};
 use crate::error::{ErrorKind, Result};
-use crate::format::Line;
-use crate::medium::Medium;
+use crate::format::{Line, Mark};
 use crate::mutants::{Mutant, mutated};
-use crate::report::{RegionState, Sealed};
+use crate::report::{Sealed, Verified};
 use crate::track::Coverage;
-
-/// That no other program has an extent open or mapped, for as long as it lives.
-pub(crate) trait Alone {
-    /// An error if one waits to open an extent.
-    fn check(&self) -> Result<()>;
-}
-
-/// Makes sure of that, or says by an error that a program has an extent.
-pub(crate) type TakeAlone<'a> = &'a dyn for<'m> Fn(&'m Medium) -> Result<Box<dyn Alone + 'm>>;
-
-struct NotAsked;
-
-impl Alone for NotAsked {
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-}
 
 impl Engine {
     /// Seals the region, whose writers are gone as far as this process knows; `take_alone` knows of other processes.
@@ -34,19 +17,11 @@ impl Engine {
             true => Box::new(NotAsked),
             false => take_alone(&self.medium)?,
         };
-        let all = 0..self.medium.geometry.pages();
         let before = self.lock().counts.covered_pages;
         // What programs stored last: a page that no tracker vouches for and no sum matches is a store.
         self.pass()?;
-        let verified = self.verify(&all)?;
+        let (line, verified) = self.read_back(&*alone)?;
         let mut state = self.lock();
-        if !verified.damaged.is_empty() {
-            return Err(damaged(&state));
-        }
-        if verified.skipped_as_written > 0 {
-            let path = self.medium.parts[0].path.clone();
-            return Err(ErrorKind::Mapped { path }.into());
-        }
         for extent in 0..self.medium.geometry.extents() {
             for row in 0..self.medium.geometry.rows() {
                 self.medium.flush_page(extent, row);
@@ -56,21 +31,20 @@ impl Engine {
         self.medium.fence_parts()?;
         alone.check()?;
         let line = Line {
-            generation: state.line.generation + 1,
-            state: RegionState::Sealed,
             pass: state.pass,
-            files: file_lines(&self.medium)?,
-            ..state.line.clone()
+            unverified_pages: verified.unverified_pages(),
+            lost_pages: verified.lost_pages(),
+            ..line
         };
-        put_lines(&self.medium, &line)?;
-        state.line = line;
+        self.put(&mut state, line)?;
         if let Err(mapped) = alone.check() {
-            // Somebody waits to open it who may store then.
-            self.mark_open(&mut state.line)?;
+            // Somebody waits to open it who may store then: the mark is durable before that.
+            let line = state.line.next(Mark::Open);
+            self.put(&mut state, line)?;
             return Err(mapped);
         }
         Ok(Sealed {
-            generation: state.line.generation,
+            generation: state.line.generation.count(),
             pages: verified.looked_at,
             written_pages: state.counts.covered_pages - before,
             repaired_pages: state.counts.repaired_pages,
@@ -79,11 +53,33 @@ impl Engine {
         })
     }
 
-    fn mark_open(&self, line: &mut Line) -> Result<()> {
-        line.generation += 1;
-        line.state = RegionState::Open;
-        // The mark is durable before anybody can store.
-        put_lines(&self.medium, line)
+    /// Compares every page with its sum. The times of the files that the seal is to keep are from before that, so that a
+    /// store after it shows; where a repair has moved them it is done once more.
+    fn read_back(&self, alone: &dyn Alone) -> Result<(Line, Verified)> {
+        let all = 0..self.medium.geometry.pages();
+        loop {
+            let mut line = self.line().next(Mark::Sealed);
+            note_files(&mut line, &self.medium)?;
+            let verified = self.verify_alone(&all, alone)?;
+            if !verified.damaged.is_empty() {
+                return Err(damaged(&self.lock()));
+            }
+            if verified.skipped_as_written > 0 {
+                let path = self.medium.parts[0].path.clone();
+                return Err(ErrorKind::Mapped { path }.into());
+            }
+            if verified.repaired == 0 {
+                return Ok((line, verified));
+            }
+        }
+    }
+
+    /// Writes a line to all sidecars, durably. Its generation is used up, whether that succeeds or not.
+    pub(super) fn put(&self, state: &mut State, line: Line) -> Result<()> {
+        state.line.generation = line.generation;
+        put_on_all(&self.medium, &line)?;
+        state.line = line;
+        Ok(())
     }
 
     /// Whether the tracker has seen every store until now, when no more can come, and passes have covered all: what

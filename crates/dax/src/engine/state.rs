@@ -9,7 +9,8 @@ use super::pages::Pages;
 use super::window::Waits;
 use crate::format::Line;
 use crate::medium::Medium;
-use crate::report::{Counts, Status};
+use crate::mutants::{Mutant, mutated};
+use crate::report::{Counts, RegionState, Status};
 use crate::track::Tracker;
 
 /// An open region. The mark `open` is durable before there is one.
@@ -30,6 +31,8 @@ pub(super) struct State {
     pub damaged: BTreeSet<u64>,
     /// The tracker may have missed something: the next pass compares every page.
     pub must_compare: bool,
+    /// It takes every page, also of those that match.
+    pub must_take_all: bool,
     /// When the last scan of the whole region began: what it did not find was stored to later.
     pub scanned: Instant,
     pub last_failure: Option<String>,
@@ -45,14 +48,19 @@ impl State {
     }
 }
 
+/// What the first pass of an engine takes for written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstPass {
+    /// What its tracker names.
+    Tracked,
+    /// What matches no sum, too: pages may have been stored to that the tracker has not seen.
+    Compares,
+    /// Every page: a process that was killed may have left sums and parity that are seen, and are not on the medium.
+    TakesAll,
+}
+
 impl Engine {
-    /// `must_compare`: pages may have been stored to that the tracker has not seen.
-    pub fn new(
-        medium: Medium,
-        line: Line,
-        tracker: Box<dyn Tracker>,
-        must_compare: bool,
-    ) -> Engine {
+    pub fn new(medium: Medium, line: Line, tracker: Box<dyn Tracker>, first: FirstPass) -> Engine {
         Engine {
             medium,
             tracker,
@@ -62,7 +70,9 @@ impl Engine {
                 waits: Waits::default(),
                 counts: Counts::default(),
                 damaged: BTreeSet::new(),
-                must_compare,
+                must_compare: first != FirstPass::Tracked,
+                must_take_all: first == FirstPass::TakesAll
+                    && !mutated(Mutant::FirstPassTakesDifferingOnly),
                 scanned: Instant::now(),
                 last_failure: None,
             }),
@@ -98,8 +108,8 @@ impl Engine {
             name: line.name.clone(),
             size_bytes: line.geometry.size_bytes,
             width: line.geometry.width,
-            state: line.state,
-            generation: line.generation,
+            state: RegionState::of(line.mark),
+            generation: line.generation.count(),
             tracker: kind,
             misses: kind.misses(),
             window: state.waits.report(Instant::now()),

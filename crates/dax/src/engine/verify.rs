@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::alone::{Alone, NotAsked};
 use super::pages::Pages;
 use super::rows::{BATCH_ROWS, Rows};
 use super::state::{Engine, State};
@@ -27,6 +28,11 @@ enum Standing {
 impl Engine {
     /// Looks at these pages of the region, and repairs what their rows give. Pages that are stored to are left to passes.
     pub fn verify(&self, pages: &Range<u64>) -> Result<Verified> {
+        self.verify_alone(pages, &NotAsked)
+    }
+
+    /// The same where no other program has an extent, which is asked again before a page is repaired.
+    pub(super) fn verify_alone(&self, pages: &Range<u64>, alone: &dyn Alone) -> Result<Verified> {
         let mut state = self.lock();
         let mut verified = Verified::default();
         let geometry = self.medium.geometry;
@@ -41,6 +47,7 @@ impl Engine {
                     wanted: pages,
                     written: Pages::new(written),
                     is_blind: coverage != Coverage::Complete || state.must_compare,
+                    alone,
                 };
                 for row in run {
                     self.verify_row(&mut state, row, &look, &mut copies, &mut verified)?;
@@ -53,6 +60,9 @@ impl Engine {
             self.medium.fence_sidecars()?;
         }
         state.counts.repaired_pages += verified.repaired;
+        for named in [&mut verified.unverified, &mut verified.lost] {
+            *named = Pages::new(std::mem::take(named)).bytes();
+        }
         Ok(verified)
     }
 
@@ -80,7 +90,8 @@ impl Engine {
         };
         for extent in bad {
             let page = geometry.page(extent, row);
-            let is_repaired = others_stand(extent) && self.rebuild_page(extent, row, copies)?;
+            let is_repaired =
+                others_stand(extent) && self.rebuild_page(extent, row, look, copies)?;
             if is_repaired {
                 standings[extent] = Standing::Vouched;
                 verified.repaired += 1;
@@ -93,6 +104,13 @@ impl Engine {
             let page = geometry.page(extent, row);
             if !look.wanted.contains(&page) {
                 continue;
+            }
+            let told = self.medium.sum(extent, row).newest();
+            if told.is_unverified() {
+                note(&mut verified.unverified, page);
+            }
+            if told.is_lost() {
+                note(&mut verified.lost, page);
             }
             match standings[extent] {
                 Standing::Written => verified.skipped_as_written += 1,
@@ -141,14 +159,20 @@ impl Engine {
     }
 
     /// Puts a damaged page right from its row, its writers held; whether it could.
-    fn rebuild_page(&self, extent: usize, row: u64, copies: &mut Rows) -> Result<bool> {
+    fn rebuild_page(
+        &self,
+        extent: usize,
+        row: u64,
+        look: &Look<'_>,
+        copies: &mut Rows,
+    ) -> Result<bool> {
         let medium = &self.medium;
         let mut parity: Page = [0; PAGE_BYTES as usize];
         let parity_role = medium.geometry.parity_role();
         medium.read_page(parity_role, row, &mut parity);
         let page = copies.rebuilt(extent, row, &parity);
         let sum = Sum::of(&page, extent, row, 0);
-        if !medium.is_vouched(extent, row, sum.check()) {
+        if medium.sum(extent, row).vouching_for(sum.check()).is_none() {
             return Ok(false);
         }
         let number = medium.geometry.page(extent, row);
@@ -160,7 +184,8 @@ impl Engine {
         copies.copy_anew(medium, extent, row);
         let may_be_store = written.contains(number)
             || coverage != Coverage::Complete
-            || self.tracker.may_be_blind()?;
+            || self.tracker.may_be_blind()?
+            || look.alone.check().is_err();
         if may_be_store || copies.is_vouched(medium, extent, row) {
             return Ok(false);
         }
@@ -176,12 +201,10 @@ impl Engine {
         let medium = &self.medium;
         let mut repaired = 0;
         for extent in 0..medium.geometry.extents() {
-            let sums = medium.sums(extent, row);
             let check = copies.check(extent, row);
-            let right = sums.iter().find(|sum| Some(sum.check()) == check);
-            let right = *right.expect("a sum vouches for the page");
-            if sums.iter().any(|sum| sum.check() != right.check()) {
-                let sum = right;
+            let right = check.and_then(|check| medium.sum(extent, row).vouching_for(check));
+            let sum = right.expect("a sum vouches for the page");
+            if medium.sums(extent, row) != [sum, sum] {
                 medium.put_sums(&[PageSum { extent, row, sum }]);
                 repaired += 1;
             }
@@ -207,10 +230,19 @@ impl Engine {
     }
 }
 
+/// Adds a page to ranges, most often behind the last one.
+fn note(pages: &mut Vec<Range<u64>>, page: u64) {
+    match pages.last_mut() {
+        Some(last) if last.end == page => last.end = page + 1,
+        _ => pages.push(page..page + 1),
+    }
+}
+
 /// What one run of rows is looked at with.
 struct Look<'p> {
     wanted: &'p Range<u64>,
     written: Pages,
     /// The tracker may have missed stores: what matches no sum may be one.
     is_blind: bool,
+    alone: &'p dyn Alone,
 }

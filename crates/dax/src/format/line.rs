@@ -6,17 +6,19 @@ use std::path::PathBuf;
 
 use forebay_pmem::crc32c;
 
+use super::boot::{boot_id, is_this_boot};
+use super::generation::{Generation, HISTORY, History};
 use super::geometry::{Geometry, MAX_WIDTH, PAGE_BYTES};
-use crate::report::RegionState;
+use crate::error::Result;
 
 /// Bytes of a line. Paths of eight files do not fit less; it is written twice in a region's open and close.
 pub(crate) const LINE_BYTES: usize = PAGE_BYTES as usize;
 pub(crate) const MAGIC: [u8; 8] = *b"FBDAXLN\x01";
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Longest name of a region, in bytes.
 pub(crate) const NAME_BYTES: usize = 64;
 /// Longest path of one of its files, in bytes.
-pub(crate) const PATH_BYTES: usize = 440;
+pub(crate) const PATH_BYTES: usize = 408;
 
 const VERSION_AT: usize = 8;
 const ROLE_AT: usize = 12;
@@ -31,14 +33,26 @@ const UNVERIFIED_AT: usize = 80;
 const LOST_AT: usize = 88;
 const NAME_LEN_AT: usize = 96;
 const NAME_AT: usize = 104;
-const FILES_AT: usize = 256;
-/// Inode, size, mtime and ctime, eight bytes each; length of the path, four; the path.
-const FILE_BYTES: usize = 36 + PATH_BYTES;
+const BOOT_AT: usize = 168;
+const HISTORY_AT: usize = 184;
+const FILES_AT: usize = 464;
+/// Inode, size, mtime, ctime and since when, eight bytes each; length of the path, four; the path.
+const FILE_BYTES: usize = 44 + PATH_BYTES;
 const FILES: usize = MAX_WIDTH as usize + 1;
 const CRC_AT: usize = LINE_BYTES - 4;
 
-const _: () = assert!(NAME_AT + NAME_BYTES <= FILES_AT);
+const _: () = assert!(NAME_AT + NAME_BYTES <= BOOT_AT);
+const _: () = assert!(HISTORY_AT + HISTORY * 8 <= FILES_AT);
 const _: () = assert!(FILES_AT + FILES * FILE_BYTES <= CRC_AT);
+
+/// What a line says of the region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Somebody may store.
+    Open,
+    /// All sums and parity are right, and nobody had it mapped then.
+    Sealed,
+}
 
 /// What tells that a file is the one that was sealed, and that nobody has changed it since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +69,8 @@ pub(crate) struct FileLine {
     pub path: PathBuf,
     /// As of the seal; in a line that is not `sealed` as of the line.
     pub evidence: Evidence,
+    /// The generation that last began without it: what its sidecar vouched for before does not count.
+    pub since: Generation,
 }
 
 /// What a line says. All sidecars have the same of a generation, but for the CRC and the role.
@@ -63,16 +79,73 @@ pub(crate) struct Line {
     pub pool: [u8; 16],
     pub region: [u8; 16],
     pub name: String,
-    /// Rises with every line.
-    pub generation: u64,
-    pub state: RegionState,
+    pub generation: Generation,
+    pub history: History,
+    pub mark: Mark,
+    /// The boot of the machine in which it was written.
+    pub boot: [u8; 16],
     pub geometry: Geometry,
     /// The last pass that ended before the line.
     pub pass: u64,
+    /// Pages that are named, as of the line. The sums say which.
     pub unverified_pages: u64,
     pub lost_pages: u64,
     /// The data extents in order, then the parity.
     pub files: Vec<FileLine>,
+}
+
+impl Line {
+    /// The line after this one, which is to say `mark`.
+    pub fn next(&self, mark: Mark) -> Line {
+        Line {
+            generation: self.generation.next(),
+            mark,
+            boot: boot_id(),
+            ..self.clone()
+        }
+    }
+
+    /// The first line of the next epoch, which begins without these roles. What is on them, be it by an opening that
+    /// nobody else remembers, is of an earlier one.
+    pub fn without(&self, roles: &[usize], mark: Mark) -> Result<Line> {
+        let mut line = Line {
+            generation: self.generation.next_epoch(),
+            history: self.history.next_epoch()?,
+            ..self.next(mark)
+        };
+        for &role in roles {
+            line.files[role].since = line.generation;
+        }
+        Ok(line)
+    }
+
+    /// Whether nobody has booted the machine since it was written.
+    pub fn is_of_this_boot(&self) -> bool {
+        is_this_boot(self.boot)
+    }
+
+    /// How another line, of no later generation, stands to this one.
+    pub fn relation(&self, other: &Line) -> Relation {
+        let epochs = self.generation.epoch() - other.generation.epoch();
+        let known = self.history.0.get(epochs as usize).copied().unwrap_or(0);
+        let is_same = self.generation == other.generation;
+        match known {
+            0 => Relation::Unknown,
+            id if id != other.history.0[0] || is_same && self != other => Relation::Foreign,
+            _ => Relation::Ancestor,
+        }
+    }
+}
+
+/// How a line stands to a newer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// The newer one follows from it.
+    Ancestor,
+    /// It is of a history of its own.
+    Foreign,
+    /// It is of an epoch so old that the newer line does not know which.
+    Unknown,
 }
 
 /// Why bytes are no line.
@@ -91,18 +164,17 @@ impl Line {
     pub fn encode(&self, role: usize) -> [u8; LINE_BYTES] {
         let mut bytes = [0; LINE_BYTES];
         let mut put = |at: usize, what: &[u8]| bytes[at..at + what.len()].copy_from_slice(what);
-        let state: u32 = match self.state {
-            RegionState::Open => 1,
-            RegionState::Sealed => 2,
-            RegionState::Lost => 3,
+        let mark: u32 = match self.mark {
+            Mark::Open => 1,
+            Mark::Sealed => 2,
         };
         put(0, &MAGIC);
         put(VERSION_AT, &VERSION.to_le_bytes());
         put(ROLE_AT, &(role as u32).to_le_bytes());
         put(POOL_AT, &self.pool);
         put(REGION_AT, &self.region);
-        put(GENERATION_AT, &self.generation.to_le_bytes());
-        put(STATE_AT, &state.to_le_bytes());
+        put(GENERATION_AT, &self.generation.word().to_le_bytes());
+        put(STATE_AT, &mark.to_le_bytes());
         put(WIDTH_AT, &self.geometry.width.to_le_bytes());
         put(SIZE_AT, &self.geometry.size_bytes.to_le_bytes());
         put(PASS_AT, &self.pass.to_le_bytes());
@@ -110,6 +182,10 @@ impl Line {
         put(LOST_AT, &self.lost_pages.to_le_bytes());
         put(NAME_LEN_AT, &(self.name.len() as u32).to_le_bytes());
         put(NAME_AT, self.name.as_bytes());
+        put(BOOT_AT, &self.boot);
+        for (number, id) in self.history.0.iter().enumerate() {
+            put(HISTORY_AT + number * 8, &id.to_le_bytes());
+        }
         for (number, file) in self.files.iter().enumerate() {
             let at = FILES_AT + number * FILE_BYTES;
             let path = file.path.as_os_str().as_bytes();
@@ -117,8 +193,9 @@ impl Line {
             put(at + 8, &file.evidence.size_bytes.to_le_bytes());
             put(at + 16, &file.evidence.mtime_ns.to_le_bytes());
             put(at + 24, &file.evidence.ctime_ns.to_le_bytes());
-            put(at + 32, &(path.len() as u32).to_le_bytes());
-            put(at + 36, path);
+            put(at + 32, &file.since.word().to_le_bytes());
+            put(at + 40, &(path.len() as u32).to_le_bytes());
+            put(at + 44, path);
         }
         let crc = crc32c(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
@@ -138,10 +215,9 @@ impl Line {
         if word(VERSION_AT) != VERSION {
             return Err(NoLine::Version(word(VERSION_AT)));
         }
-        let state = match word(STATE_AT) {
-            1 => RegionState::Open,
-            2 => RegionState::Sealed,
-            3 => RegionState::Lost,
+        let mark = match word(STATE_AT) {
+            1 => Mark::Open,
+            2 => Mark::Sealed,
             _ => return Err(NoLine::Damaged),
         };
         let geometry = Geometry::new(long(SIZE_AT), word(WIDTH_AT)).map_err(|_| NoLine::Damaged)?;
@@ -154,8 +230,8 @@ impl Line {
         let files: Option<Vec<FileLine>> = (0..geometry.roles())
             .map(|number| {
                 let at = FILES_AT + number * FILE_BYTES;
-                let path_len = word(at + 32) as usize;
-                let path = (path_len <= PATH_BYTES).then(|| &bytes[at + 36..at + 36 + path_len])?;
+                let path_len = word(at + 40) as usize;
+                let path = (path_len <= PATH_BYTES).then(|| &bytes[at + 44..at + 44 + path_len])?;
                 Some(FileLine {
                     path: PathBuf::from(OsStr::from_bytes(path)),
                     evidence: Evidence {
@@ -164,6 +240,7 @@ impl Line {
                         mtime_ns: long(at + 16),
                         ctime_ns: long(at + 24),
                     },
+                    since: Generation::from_word(long(at + 32)),
                 })
             })
             .collect();
@@ -171,8 +248,10 @@ impl Line {
             pool: bytes[POOL_AT..][..16].try_into().expect("16 bytes"),
             region: bytes[REGION_AT..][..16].try_into().expect("16 bytes"),
             name: name.map_err(|_| NoLine::Damaged)?.to_owned(),
-            generation: long(GENERATION_AT),
-            state,
+            generation: Generation::from_word(long(GENERATION_AT)),
+            history: History(std::array::from_fn(|number| long(HISTORY_AT + number * 8))),
+            mark,
+            boot: bytes[BOOT_AT..][..16].try_into().expect("16 bytes"),
             geometry,
             pass: long(PASS_AT),
             unverified_pages: long(UNVERIFIED_AT),

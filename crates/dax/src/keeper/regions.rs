@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use crate::engine::FirstPass;
 use crate::list::names;
 use crate::pool::DaxPool;
 use crate::region::{Kept, KeptLeases, keep, mark_wanted};
@@ -13,6 +14,8 @@ struct Region {
     leases: Option<KeptLeases>,
     /// This keeper marked it open under its lease, and no process has had it by the library since.
     is_watched: bool,
+    /// A pass of this keeper has taken every page.
+    has_passed: bool,
     report: KeptRegion,
 }
 
@@ -86,6 +89,7 @@ impl Region {
         Region {
             leases: None,
             is_watched: false,
+            has_passed: false,
             report: KeptRegion {
                 name: name.to_owned(),
                 state: RegionState::Open,
@@ -101,7 +105,17 @@ impl Region {
     fn keep(&mut self, pool: &DaxPool) {
         let report = &mut self.report;
         report.trouble = None;
-        let kept = keep(pool, &report.name, self.is_watched);
+        let first = match self.has_passed {
+            true => FirstPass::Compares,
+            false => FirstPass::TakesAll,
+        };
+        let kept = keep(pool, &report.name, self.is_watched, first);
+        self.has_passed = match kept {
+            Ok(Kept::Sealed(..) | Kept::Open(_) | Kept::Unleased(_)) => true,
+            Ok(Kept::Locked) => self.has_passed,
+            // What another process left is as good as what a killed one did.
+            Ok(Kept::InUse) | Err(_) => false,
+        };
         match kept {
             Ok(Kept::Sealed(leases, line)) => {
                 self.leases = Some(leases);
@@ -110,12 +124,12 @@ impl Region {
                 report.unverified_pages = line.unverified_pages;
             }
             Ok(Kept::Open(line)) => {
-                report.state = line.state;
+                report.state = RegionState::of(line.mark);
                 report.passes += 1;
                 report.unverified_pages = line.unverified_pages;
             }
             Ok(Kept::Unleased(line)) => {
-                report.state = line.state;
+                report.state = RegionState::of(line.mark);
                 report.passes += 1;
                 report.unverified_pages = line.unverified_pages;
                 let trouble =

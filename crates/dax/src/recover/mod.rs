@@ -6,14 +6,13 @@ mod scan;
 
 pub(crate) use roles::FoundPair;
 
-use crate::engine::{file_lines, put_lines};
+use crate::engine::{note_files, put_lines, put_on_all};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Line, PAGE_BYTES};
+use crate::format::{Geometry, Line, Mark, PAGE_BYTES};
 use crate::medium::{Medium, Part, Sidecar};
 use crate::mutants::{Mutant, mutated};
-use crate::report::RegionState;
-use roles::{Roles, Standing};
-use scan::{Found, Scan, Verdict};
+use roles::Roles;
+use scan::{Scan, Sources};
 
 /// Lost pages that an error can name.
 const NAMED_PAGES: usize = 64;
@@ -40,7 +39,6 @@ pub(crate) struct Permissions {
 /// What a look at every page found.
 #[derive(Debug, Default)]
 struct Plan {
-    unverified_pages: u64,
     lost_pages: u64,
     /// The first ones.
     lost_offsets: Vec<u64>,
@@ -48,8 +46,12 @@ struct Plan {
     pass: u64,
 }
 
-/// Opens what was found: everything that a sum or the parity vouches for is right, and the mark `open` is durable on all
-/// sidecars.
+/// Opens what was found: everything that a sum or the parity vouches for is right, what is not certain is named by its sum,
+/// and the mark `open` is durable on all sidecars.
+///
+/// In order: nothing is changed before every page is judged, and the caller has accepted what is lost. Where a file does not
+/// count the next epoch begins without it: its sidecar gets no line before its pages and sums are durable, so that a crash
+/// leaves the same opening to be done again. While a sealed region is rebuilt nobody has it, so its line stays a seal.
 pub(crate) fn open(
     found: Vec<FoundPair>,
     pool: [u8; 16],
@@ -64,42 +66,52 @@ pub(crate) fn open(
         }
     }
     check_missing(&roles, permissions)?;
+    roles.leave_out_missing();
     let is_orderly = roles.is_orderly()?;
-    if is_orderly && roles.is_whole() {
-        return mark_open(roles, Plan::default(), 1);
+    let behind = roles.behind();
+    if is_orderly && behind.is_empty() {
+        let medium = into_medium(roles.roles, roles.line.geometry);
+        return mark_open(medium, &roles.line);
     }
-    let plan = plan(&roles, is_orderly)?;
+    let plan = plan(&roles, is_orderly);
     check_lost(&roles.line, &plan, permissions)?;
-    // A file that stays behind is two generations behind, at least.
-    let step = if roles.is_whole() { 1 } else { 2 };
-    let line = mark_counts(&roles, &plan, is_orderly, step)?;
-    roles.line = line;
-    for number in 0..roles.roles.len() {
-        let role = &mut roles.roles[number];
+    let line = mark_begun(&roles, &behind, is_orderly)?;
+    let made = make_files(&mut roles.roles, &line, files)?;
+    let trusted: Vec<bool> = roles.roles.iter().map(|role| !role.is_behind).collect();
+    let medium = into_medium(roles.roles, line.geometry);
+    // Later than any sum that is there, wherever it is: of two copies that of the later pass counts.
+    let pass = match mutated(Mutant::PassNumberRepeated) {
+        true => line.pass,
+        false => plan.pass + 1,
+    };
+    let tally = apply::apply(&medium, &trusted, is_orderly, pass)?;
+    for role in made {
+        files.install_part(&medium.parts[role])?;
+    }
+    let line = Line {
+        pass: tally.pass,
+        unverified_pages: tally.unverified_pages,
+        lost_pages: tally.lost_pages,
+        ..line
+    };
+    mark_open(medium, &line)
+}
+
+/// Makes the extents and sidecars that are not there; which extents.
+fn make_files(roles: &mut [roles::Role], line: &Line, files: &dyn Files) -> Result<Vec<usize>> {
+    let mut made = Vec::new();
+    for (number, role) in roles.iter_mut().enumerate() {
         if role.part.is_none() {
-            role.part = Some(files.make_part(number, &roles.line)?);
-            role.is_new_part = true;
+            role.part = Some(files.make_part(number, line)?);
+            made.push(number);
         }
     }
-    let mut sidecars = Vec::new();
-    for (number, role) in roles.roles.iter().enumerate() {
+    for (number, role) in roles.iter_mut().enumerate() {
         if role.sidecar.is_none() {
-            sidecars.push((number, files.make_sidecar(number, &roles.line)?));
+            role.sidecar = Some(files.make_sidecar(number, line)?);
         }
     }
-    apply::rebuild(&roles, is_orderly)?;
-    for role in roles.roles.iter().filter(|role| role.is_new_part) {
-        // Only now: what is found under its name beside a sidecar with the newest line is taken as written.
-        files.install_part(role.part.as_ref().expect("it is new"))?;
-    }
-    for (number, sidecar) in sidecars {
-        roles.roles[number].sidecar = Some(sidecar);
-    }
-    let pass = plan.pass + 1;
-    let (medium, line) = into_medium(roles);
-    apply::make_consistent(&medium, pass)?;
-    let line = Line { pass, ..line };
-    mark(medium, line, step)
+    Ok(made)
 }
 
 /// What a keeper finds of a region that it has not mapped.
@@ -129,64 +141,40 @@ impl Quick {
 pub(crate) fn quick(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<Quick> {
     let roles = roles::sort(found, pool, name)?;
     check_missing(&roles, Permissions::default())?;
-    let behind = roles.roles.iter().find(|role| !role.is_believed());
-    if let Some(sidecar) = behind.and_then(|role| role.sidecar.as_ref()) {
-        let found = "it is behind the region's other sidecars";
-        return Err(Error::refused(
-            &sidecar.path,
-            found,
-            "open the region once, or seal it",
-        ));
+    if let Some(&role) = roles.behind().first() {
+        let path = &roles.line.files[role].path;
+        let found = "it is behind the region's other files";
+        let todo = "open the region once, or seal it";
+        return Err(Error::refused(path, found, todo));
     }
-    if roles.line.state == RegionState::Lost {
-        check_lost(&roles.line, &Plan::default(), Permissions::default())?;
-    }
-    let is_orderly = roles.is_orderly()? && roles.is_whole();
-    let (medium, line) = into_medium(roles);
+    let is_orderly = roles.is_orderly()?;
+    let medium = into_medium(roles.roles, roles.line.geometry);
     Ok(Quick {
         medium,
-        line,
+        line: roles.line,
         is_orderly,
     })
 }
 
-/// Marks a region `open` by its sidecars alone, durably: somebody is about to have an extent.
-pub(crate) fn mark_wanted(found: &[FoundPair], pool: [u8; 16], name: &str) -> Result<()> {
-    let mut newest: Option<Line> = None;
-    let mut lines = Vec::new();
-    for pair in found {
-        let own = pair.sidecar.lines().into_iter().flatten();
-        let Some((line, role)) = own.max_by_key(|(line, _)| line.generation) else {
-            continue;
-        };
-        if line.pool == pool && line.name == name {
-            lines.push((&pair.sidecar, role, line.generation));
-            let is_newer = newest
-                .as_ref()
-                .is_none_or(|newest| line.generation > newest.generation);
-            if is_newer {
-                newest = Some(line);
-            }
-        }
-    }
-    let Some(newest) = newest.filter(|line| line.state == RegionState::Sealed) else {
+/// Marks a sealed region `open` by its sidecars alone, durably: somebody is about to have an extent. One that does not
+/// count stays so: its pages are not those of the line.
+pub(crate) fn mark_wanted(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<()> {
+    let roles = roles::sort(found, pool, name)?;
+    if roles.line.mark != Mark::Sealed {
         return Ok(());
-    };
-    let generation = newest.generation;
-    let line = Line {
-        generation: generation + 1,
-        state: RegionState::Open,
-        ..newest
-    };
-    for (sidecar, role, own) in lines {
-        // One that is behind stays so: its pages are not those of the line.
-        if own == generation {
-            sidecar.put_line(&line, role);
-            // The mark is durable before anybody can store.
-            sidecar.region.fence()?;
-        }
     }
-    Ok(())
+    let line = roles.line.next(Mark::Open);
+    put_on_counting(&roles, &line)
+}
+
+/// Writes a line to the sidecars that count, and returns when it is durable on all of them.
+fn put_on_counting(roles: &Roles, line: &Line) -> Result<()> {
+    let all = roles.roles.iter().enumerate();
+    let counting = all.filter(|(_, role)| !role.is_behind);
+    let sidecars: Vec<(usize, &Sidecar)> = counting
+        .filter_map(|(number, role)| Some((number, role.sidecar.as_ref()?)))
+        .collect();
+    put_lines(&sidecars, line)
 }
 
 fn check_missing(roles: &Roles, permissions: Permissions) -> Result<()> {
@@ -210,30 +198,27 @@ fn check_missing(roles: &Roles, permissions: Permissions) -> Result<()> {
 }
 
 /// Looks at every page. Nothing is changed.
-fn plan(roles: &Roles, is_orderly: bool) -> Result<Plan> {
-    let geometry = roles.geometry();
+fn plan(roles: &Roles, is_orderly: bool) -> Plan {
+    let geometry = roles.line.geometry;
     let mut plan = Plan::default();
-    let mut scan = Scan::new(roles, is_orderly);
+    let mut scan = Scan::new(Sources::of_roles(roles, is_orderly), 0);
     for row in 0..geometry.rows() {
-        if let Verdict::Lost(extents) = scan.look(row)? {
-            plan.lost_pages += extents.len() as u64;
-            let offsets = extents.iter().map(|&extent| geometry.offset(extent, row));
-            let room = NAMED_PAGES - plan.lost_offsets.len();
-            plan.lost_offsets.extend(offsets.take(room));
+        for (extent, decided) in scan.look(row).iter().enumerate() {
+            if !decided.is_lost_now {
+                continue;
+            }
+            plan.lost_pages += 1;
+            if plan.lost_offsets.len() < NAMED_PAGES {
+                plan.lost_offsets.push(geometry.offset(extent, row));
+            }
         }
-        let written = scan
-            .found()
-            .iter()
-            .filter(|&&found| found == Found::Written);
-        plan.unverified_pages += written.count() as u64;
     }
-    plan.pass = scan.pass();
-    Ok(plan)
+    plan.pass = scan.newest_pass();
+    plan
 }
 
 fn check_lost(line: &Line, plan: &Plan, permissions: Permissions) -> Result<()> {
-    let is_lost = plan.lost_pages > 0 || line.state == RegionState::Lost;
-    if !is_lost || permissions.accept_loss {
+    if plan.lost_pages == 0 || permissions.accept_loss {
         return Ok(());
     }
     debug_assert!(
@@ -249,68 +234,43 @@ fn check_lost(line: &Line, plan: &Plan, permissions: Permissions) -> Result<()> 
     .into())
 }
 
-/// Counts what is about to be taken as written or made zero, durably and before it is: on the sidecars whose pages are
-/// what they were left as. Those that are not stay behind.
-fn mark_counts(roles: &Roles, plan: &Plan, is_orderly: bool, step: u64) -> Result<Line> {
-    let mut line = roles.line.clone();
-    line.unverified_pages += plan.unverified_pages;
-    line.lost_pages += plan.lost_pages;
-    if plan.unverified_pages + plan.lost_pages == 0 {
-        return Ok(line);
-    }
-    line.generation += step;
-    line.state = match plan.lost_pages > 0 || line.state == RegionState::Lost {
-        true => RegionState::Lost,
-        false => RegionState::Open,
+/// The line that an opening works under, durable on the sidecars that count before a page or a sum changes.
+fn mark_begun(roles: &Roles, behind: &[usize], is_orderly: bool) -> Result<Line> {
+    let is_same_epoch = behind.is_empty() || mutated(Mutant::GenerationDrawnTwice);
+    let line = match (is_same_epoch, is_orderly) {
+        (true, _) => roles.line.next(Mark::Open),
+        (false, true) => roles.line.without(behind, Mark::Sealed)?,
+        (false, false) => roles.line.without(behind, Mark::Open)?,
     };
-    for (number, role) in roles.roles.iter().enumerate() {
-        let is_left = match role.standing {
-            Standing::Current => true,
-            Standing::Interrupted => !is_orderly,
-            Standing::Behind => false,
-        };
-        if let Some(sidecar) = role.sidecar.as_ref().filter(|_| is_left) {
-            sidecar.put_line(&line, number);
-            // The counts are durable before what they count.
-            sidecar.region.fence()?;
-        }
-    }
+    put_on_counting(roles, &line)?;
     Ok(line)
 }
 
-fn into_medium(roles: Roles) -> (Medium, Line) {
-    let geometry = roles.geometry();
+fn into_medium(roles: Vec<roles::Role>, geometry: Geometry) -> Medium {
     let mut medium = Medium {
         geometry,
         parts: Vec::with_capacity(geometry.roles()),
         sidecars: Vec::with_capacity(geometry.roles()),
     };
-    for role in roles.roles {
+    for role in roles {
         medium
             .parts
             .push(role.part.expect("every role has its part by now"));
         let sidecar = role.sidecar.expect("every role has its sidecar by now");
         medium.sidecars.push(sidecar);
     }
-    (medium, roles.line)
-}
-
-fn mark_open(roles: Roles, plan: Plan, step: u64) -> Result<(Medium, Line)> {
-    debug_assert_eq!(plan.lost_pages + plan.unverified_pages, 0);
-    let (medium, line) = into_medium(roles);
-    if mutated(Mutant::OpenMarkAfterStore) {
-        return Ok((medium, line));
-    }
-    mark(medium, line, step)
+    medium
 }
 
 /// The mark `open`, durable on all sidecars before the first store can happen.
-fn mark(medium: Medium, mut line: Line, step: u64) -> Result<(Medium, Line)> {
-    line.generation += step;
-    line.state = RegionState::Open;
-    line.files = file_lines(&medium)?;
-    put_lines(&medium, &line)?;
-    Ok((medium, line))
+fn mark_open(medium: Medium, line: &Line) -> Result<(Medium, Line)> {
+    let mut next = line.next(Mark::Open);
+    if mutated(Mutant::OpenMarkAfterStore) {
+        return Ok((medium, next));
+    }
+    note_files(&mut next, &medium)?;
+    put_on_all(&medium, &next)?;
+    Ok((medium, next))
 }
 
 /// That no sidecar was found at all.

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Geometry, Line, NoLine};
+use crate::format::{Line, Mark, NoLine, Relation};
 use crate::medium::{Part, Sidecar};
 use crate::mutants::{Mutant, mutated};
-use crate::report::RegionState;
 
 /// A sidecar that was found, with its extent if that is there.
 pub(crate) struct FoundPair {
@@ -16,33 +15,13 @@ pub(crate) struct FoundPair {
     pub part_path: PathBuf,
 }
 
-/// How a role's files stand to the newest line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Standing {
-    /// Its sidecar has the newest line: sums and pages are as they were left.
-    Current,
-    /// Its line is one generation older: a crash cut the newest line short, and nothing was stored since. An opening that
-    /// goes on without a file leaves a generation out, so that the file is further behind.
-    Interrupted,
-    /// Its sidecar has an older line, or none, or is not there: its pages are believed only where they match sums that
-    /// are current.
-    Behind,
-}
-
 /// The files of one role.
 pub(super) struct Role {
-    pub standing: Standing,
+    /// An epoch began without it, or it has no line: its pages count only where they match sums that
+    /// do, and its sums do not.
+    pub is_behind: bool,
     pub sidecar: Option<Sidecar>,
     pub part: Option<Part>,
-    /// It was just made, and has none of the role's pages.
-    pub is_new_part: bool,
-}
-
-impl Role {
-    /// Whether what its sidecar says is that of the newest line.
-    pub fn is_believed(&self) -> bool {
-        self.sidecar.is_some() && self.standing != Standing::Behind
-    }
 }
 
 /// A region's files by role, and the line that counts.
@@ -52,88 +31,79 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    pub fn geometry(&self) -> Geometry {
-        self.line.geometry
-    }
-
-    /// Whether the region ended in order: what its sums say is so, and no page needs a look.
+    /// Whether the region was sealed and nobody has stored into it since: what its sums say is so, and no page needs a look.
+    ///
+    /// Inode, size and times can tell only as long as the machine runs: after a power cut a page may be newer on the disk
+    /// than its file's times. And only where a store through a mapping moves them.
     pub fn is_orderly(&self) -> Result<bool> {
         if mutated(Mutant::SealBelievedAfterUnorderlyEnd) {
             return Ok(true);
         }
-        if self.line.state != RegionState::Sealed {
+        if self.line.mark != Mark::Sealed || !self.line.is_of_this_boot() {
             return Ok(false);
         }
-        for (role, file) in self.roles.iter().zip(&self.line.files) {
-            if let Some(part) = &role.part
-                && role.is_believed()
-                && part.evidence()? != file.evidence
-            {
+        let extents = self.roles.iter().zip(&self.line.files);
+        for (role, file) in extents.take(self.line.geometry.extents()) {
+            // Of one that is away nobody knows.
+            let Some(part) = role.part.as_ref().filter(|_| !role.is_behind) else {
+                return Ok(false);
+            };
+            if !part.tells_stores()? || part.evidence()? != file.evidence {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Whether all files are there, and all sidecars have the newest line.
-    pub fn is_whole(&self) -> bool {
-        let is_whole = |role: &Role| role.standing == Standing::Current && role.part.is_some();
-        self.roles.iter().all(is_whole)
+    /// What is not there does not count, nor what lies beside it.
+    pub fn leave_out_missing(&mut self) {
+        for role in &mut self.roles {
+            role.is_behind |= role.part.is_none() || role.sidecar.is_none();
+        }
+    }
+
+    /// Those that do not count.
+    pub fn behind(&self) -> Vec<usize> {
+        let all = self.roles.iter().enumerate();
+        all.filter(|(_, role)| role.is_behind)
+            .map(|(number, _)| number)
+            .collect()
     }
 }
 
 /// Sorts what was found by role. Refuses what belongs elsewhere, two histories, and two sidecars of one role.
 pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<Roles> {
-    let mut lines: Vec<(usize, Line, usize)> = Vec::new();
-    for (number, pair) in found.iter().enumerate() {
-        for line in pair.sidecar.lines() {
-            match line {
-                Ok((line, role)) => {
-                    check_owner(&pair.sidecar, &line, pool, name)?;
-                    lines.push((number, line, role));
-                }
-                Err(NoLine::Version(version)) => {
-                    let found = format!(
-                        "its line is of version {version}, which this program does not know"
-                    );
-                    return Err(Error::refused(&pair.sidecar.path, found, "use a newer one"));
-                }
-                Err(NoLine::Blank | NoLine::Damaged) => {}
-            }
-        }
+    let mut lines: Vec<Option<(Line, usize)>> = Vec::new();
+    for pair in &found {
+        lines.push(newest_line(pair, pool, name)?);
     }
-    check_histories(&found, &lines)?;
-    let newest = lines.iter().max_by_key(|(_, line, _)| line.generation);
-    let Some(line) = newest.map(|(_, line, _)| line.clone()) else {
+    let newest = lines.iter().enumerate();
+    let newest = newest.filter_map(|(number, line)| Some((number, &line.as_ref()?.0)));
+    let Some((newest, line)) = newest.max_by_key(|(_, line)| line.generation) else {
         return Err(no_line(&found, name));
     };
+    if line.generation.is_of_creation() {
+        return Err(no_line(&found, name));
+    }
+    let line = line.clone();
+    check_histories(&found, &lines, newest, &line)?;
     let mut roles: Vec<Role> = (0..line.geometry.roles())
         .map(|_| Role {
-            standing: Standing::Behind,
+            is_behind: true,
             sidecar: None,
             part: None,
-            is_new_part: false,
         })
         .collect();
-    for (number, pair) in found.into_iter().enumerate() {
-        let own = lines.iter().filter(|(of, ..)| *of == number);
-        let own = own.max_by_key(|(_, line, _)| line.generation);
-        let (standing, role) = match own {
-            Some((_, own, role)) if own.generation == line.generation => (Standing::Current, *role),
-            Some((_, own, role)) if own.generation + 1 == line.generation => {
-                (Standing::Interrupted, *role)
-            }
-            Some((_, _, role)) => (Standing::Behind, *role),
+    for (pair, own) in found.into_iter().zip(lines) {
+        let (role, is_behind) = match own {
+            Some((own, role)) => (Some(role), is_behind(&line, &own, role)),
             // Both lines are damaged, or none was ever written: where it lies says what it is.
-            None => match line
-                .files
-                .iter()
-                .position(|file| file.path == pair.part_path)
-            {
-                Some(role) => (Standing::Behind, role),
-                None => continue,
-            },
+            None => {
+                let mut files = line.files.iter();
+                (files.position(|file| file.path == pair.part_path), true)
+            }
         };
+        let Some(role) = role else { continue };
         let Some(place) = roles.get_mut(role) else {
             let found = format!("it is of role {role}, which the region does not have");
             let todo = "move it away";
@@ -145,13 +115,46 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
             return Err(Error::refused(&pair.sidecar.path, found, todo));
         }
         *place = Role {
-            standing,
+            is_behind,
             sidecar: Some(pair.sidecar),
             part: pair.part,
-            is_new_part: false,
         };
     }
     Ok(Roles { line, roles })
+}
+
+/// The newest line of a sidecar, and the role that it names.
+fn newest_line(pair: &FoundPair, pool: [u8; 16], name: &str) -> Result<Option<(Line, usize)>> {
+    let mut newest: Option<(Line, usize)> = None;
+    for line in pair.sidecar.lines() {
+        match line {
+            Ok((line, role)) => {
+                check_owner(&pair.sidecar, &line, pool, name)?;
+                let is_newer = |(newest, _): &(Line, usize)| line.generation > newest.generation;
+                if newest.as_ref().is_none_or(is_newer) {
+                    newest = Some((line, role));
+                }
+            }
+            Err(NoLine::Version(version)) => {
+                let found =
+                    format!("its line is of version {version}, which this program does not know");
+                let todo = "use the program that made it; one of version 1 was a trial, and is to be made anew";
+                return Err(Error::refused(&pair.sidecar.path, found, todo));
+            }
+            Err(NoLine::Blank | NoLine::Damaged) => {}
+        }
+    }
+    Ok(newest)
+}
+
+/// Whether a sidecar's line says nothing of the region as it is. That it is older is no sign: a crash leaves some lines
+/// generations behind, and nothing was stored yet.
+fn is_behind(newest: &Line, own: &Line, role: usize) -> bool {
+    if mutated(Mutant::StaleSidecarBelieved) {
+        return false;
+    }
+    let since = newest.files.get(role).map(|file| file.since);
+    since.is_some_and(|since| own.generation < since) || newest.relation(own) == Relation::Unknown
 }
 
 fn no_line(found: &[FoundPair], name: &str) -> Error {
@@ -163,8 +166,8 @@ fn no_line(found: &[FoundPair], name: &str) -> Error {
         .into(),
         Some(pair) => Error::refused(
             &pair.sidecar.path,
-            "no line of the region can be read, here or beside another member: its creation did not end, or all lines \
-             are damaged",
+            "no line of a finished region can be read, here or beside another member: its creation did not end, or all \
+             lines are damaged",
             "remove its files and create it again, or restore the sidecars from a copy",
         ),
     }
@@ -187,27 +190,27 @@ fn check_owner(sidecar: &Sidecar, line: &Line, pool: [u8; 16], name: &str) -> Re
     Ok(())
 }
 
-fn check_histories(found: &[FoundPair], lines: &[(usize, Line, usize)]) -> Result<()> {
-    for (at, (one, line, _)) in lines.iter().enumerate() {
-        for (other, with, _) in &lines[at + 1..] {
-            if line.region != with.region {
-                let sidecar = &found[*other].sidecar;
-                let path = &found[*one].sidecar.path;
-                let found = format!("it belongs to another region than {}", path.display());
-                return Err(Error::refused(
-                    &sidecar.path,
-                    found,
-                    "move the wrong one away",
-                ));
+fn check_histories(
+    found: &[FoundPair],
+    lines: &[Option<(Line, usize)>],
+    newest: usize,
+    line: &Line,
+) -> Result<()> {
+    for (pair, own) in found.iter().zip(lines) {
+        let Some((own, _)) = own else { continue };
+        if own.region != line.region {
+            let with = found[newest].sidecar.path.display();
+            let found = format!("it belongs to another region than {with}");
+            let todo = "move the wrong one away";
+            return Err(Error::refused(&pair.sidecar.path, found, todo));
+        }
+        if line.relation(own) == Relation::Foreign {
+            return Err(ErrorKind::TwoHistories {
+                one: found[newest].sidecar.path.clone(),
+                other: pair.sidecar.path.clone(),
+                generation: own.generation.count(),
             }
-            if line.generation == with.generation && line != with {
-                return Err(ErrorKind::TwoHistories {
-                    one: found[*one].sidecar.path.clone(),
-                    other: found[*other].sidecar.path.clone(),
-                    generation: line.generation,
-                }
-                .into());
-            }
+            .into());
         }
     }
     Ok(())

@@ -1,183 +1,231 @@
 //! What each page of a region is after an end without order, or without a file.
 
-use super::roles::{Role, Roles, Standing};
-use crate::error::Result;
-use crate::format::{Geometry, PAGE_BYTES, Sum, turned};
+use super::roles::Roles;
+use crate::format::{Copies, Geometry, PAGE_BYTES, Sum, turned};
+use crate::medium::{Medium, Part, Sidecar};
+use crate::mutants::{Mutant, mutated};
 
 pub(super) type Page = [u8; PAGE_BYTES as usize];
 
-/// What a page is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// The newest sum vouches for it.
-    Vouched,
-    /// It was stored to after its last pass, as far as anybody can tell: it stays as it is, and is counted.
-    Written,
-    /// It is not there, is old, or is damaged.
-    Bad,
+const ZEROES: Page = [0; PAGE_BYTES as usize];
+
+/// What a page is to hold, and what is to vouch for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decided {
+    /// None: what is there.
+    pub page: Option<Box<Page>>,
+    pub sum: Sum,
+    /// Nothing that is there gives it, and nobody was told before.
+    pub is_lost_now: bool,
 }
 
-/// What is to become of a row's bad page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// There is none.
-    Stands,
-    /// The row gives it, and its sum vouches for that.
-    Rebuilt(usize, Box<Page>),
-    /// These are lost.
-    Lost(Vec<usize>),
+/// The files of a region by role, as far as they are there.
+pub(super) struct Sources<'r> {
+    pub geometry: Geometry,
+    pub parts: Vec<Option<&'r Part>>,
+    pub sidecars: Vec<Option<&'r Sidecar>>,
+    /// Whether a role's pages and sums count: no epoch began without them.
+    pub trusted: Vec<bool>,
+    /// The region was sealed, and nobody has had it since.
+    pub is_orderly: bool,
+    /// A pass that ended before.
+    pub known_pass: u64,
+}
+
+impl<'r> Sources<'r> {
+    pub fn of_roles(roles: &'r Roles, is_orderly: bool) -> Sources<'r> {
+        let all = roles.roles.iter();
+        Sources {
+            geometry: roles.line.geometry,
+            parts: all.clone().map(|role| role.part.as_ref()).collect(),
+            sidecars: all.clone().map(|role| role.sidecar.as_ref()).collect(),
+            trusted: all.map(|role| !role.is_behind).collect(),
+            is_orderly,
+            known_pass: roles.line.pass,
+        }
+    }
+
+    /// The same once all files are there.
+    pub fn of_medium(medium: &'r Medium, trusted: Vec<bool>, is_orderly: bool) -> Sources<'r> {
+        Sources {
+            geometry: medium.geometry,
+            parts: medium.parts.iter().map(Some).collect(),
+            sidecars: medium.sidecars.iter().map(Some).collect(),
+            trusted,
+            is_orderly,
+            known_pass: 0,
+        }
+    }
+
+    fn sum_in(&self, role: usize, at: u64) -> Option<Sum> {
+        let sidecar = self.sidecars[role]?;
+        Some(Sum(sidecar.region.load_u64(at)))
+    }
+
+    /// The sums of a page that are there, its own sidecar's first.
+    fn sums(&self, extent: usize, row: u64) -> [(usize, Option<Sum>); 2] {
+        let parity = self.geometry.parity_role();
+        [
+            (extent, self.sum_in(extent, self.geometry.sum_at(row))),
+            (
+                parity,
+                self.sum_in(parity, self.geometry.sum_at_parity(extent, row)),
+            ),
+        ]
+    }
 }
 
 /// Looks at rows, one at a time.
 pub(super) struct Scan<'r> {
-    roles: &'r Roles,
-    is_orderly: bool,
+    sources: Sources<'r>,
+    /// Of sums that change: later than any that is there.
+    new_pass: u64,
     pages: Vec<Page>,
-    found: Vec<Found>,
-    /// How much further than the line's pass the sums are that were seen.
-    pass_ahead: u32,
+    newest_pass: u64,
 }
 
 impl<'r> Scan<'r> {
-    pub fn new(roles: &'r Roles, is_orderly: bool) -> Scan<'r> {
-        let extents = roles.geometry().extents();
+    /// `new_pass`: what sums that change are to have.
+    pub fn new(sources: Sources<'r>, new_pass: u64) -> Scan<'r> {
         Scan {
-            roles,
-            is_orderly,
-            pages: vec![[0; PAGE_BYTES as usize]; extents],
-            found: vec![Found::Bad; extents],
-            pass_ahead: 0,
+            pages: vec![ZEROES; sources.geometry.extents()],
+            newest_pass: sources.known_pass,
+            sources,
+            new_pass,
         }
     }
 
-    fn geometry(&self) -> Geometry {
-        self.roles.geometry()
+    /// The last pass that made a sum that was seen, also on what does not count.
+    pub fn newest_pass(&self) -> u64 {
+        self.newest_pass
     }
 
-    /// The last pass that made a sum.
-    pub fn pass(&self) -> u64 {
-        self.roles.line.pass + u64::from(self.pass_ahead)
-    }
-
-    /// What the pages of the row that was looked at last are.
-    pub fn found(&self) -> &[Found] {
-        &self.found
-    }
-
-    /// Looks at a row, and says what is to become of it.
-    pub fn look(&mut self, row: u64) -> Result<Verdict> {
-        for extent in 0..self.geometry().extents() {
-            self.found[extent] = self.look_at(extent, row);
+    /// The pages of the row that was looked at last, as they were decided.
+    pub fn parity(&self, decided: &[Decided]) -> Page {
+        let mut parity = ZEROES;
+        for (found, decided) in self.pages.iter().zip(decided) {
+            xor(&mut parity, decided.page.as_deref().unwrap_or(found));
         }
-        let is_bad = |&extent: &usize| self.found[extent] == Found::Bad;
-        let bad: Vec<usize> = (0..self.found.len()).filter(is_bad).collect();
-        Ok(match bad[..] {
-            [] => Verdict::Stands,
-            [extent] => match self.rebuild(extent, row) {
-                Some(page) => Verdict::Rebuilt(extent, page),
-                None => Verdict::Lost(bad),
-            },
-            _ => Verdict::Lost(bad),
-        })
+        parity
     }
 
-    fn look_at(&mut self, extent: usize, row: u64) -> Found {
-        let role = &self.roles.roles[extent];
-        let judges = self.judges(extent, row);
-        for sum in &judges.sums {
-            let ahead = sum.passes_after(self.roles.line.pass);
-            self.pass_ahead = self.pass_ahead.max(ahead);
-        }
-        let check = copy(role, extent, row, &mut self.pages[extent]);
-        if check.is_some_and(|check| judges.vouch_for(check)) {
-            return Found::Vouched;
-        }
-        let is_store = match role.standing {
-            _ if role.part.is_none() || role.is_new_part => false,
-            // No sum that can be believed says that it is not.
-            _ if !judges.are_believed => true,
-            Standing::Behind => false,
-            Standing::Current | Standing::Interrupted => !self.is_orderly,
+    /// Looks at a row, and decides each of its pages.
+    pub fn look(&mut self, row: u64) -> Vec<Decided> {
+        let extents = 0..self.sources.geometry.extents();
+        let checks: Vec<Option<u32>> = extents
+            .clone()
+            .map(|extent| {
+                copy(
+                    self.sources.parts[extent],
+                    extent,
+                    row,
+                    &mut self.pages[extent],
+                )
+            })
+            .collect();
+        extents
+            .map(|extent| self.decide(extent, row, &checks))
+            .collect()
+    }
+
+    fn decide(&mut self, extent: usize, row: u64, checks: &[Option<u32>]) -> Decided {
+        let stands = |sum| Decided {
+            page: None,
+            sum,
+            is_lost_now: false,
         };
-        match is_store && check.is_some() {
-            true => Found::Written,
-            false => Found::Bad,
+        let copies = self.copies(extent, row);
+        let is_trusted = self.sources.trusted[extent];
+        let vouching = |check: u32| copies.and_then(|copies| copies.vouching_for(check));
+        if let Some(check) = checks[extent] {
+            match (vouching(check), is_trusted) {
+                (Some(sum), true) => return stands(sum),
+                (Some(sum), false) => return stands(self.as_of_its_pass(sum)),
+                (None, true) => return stands(self.taken(check, copies)),
+                (None, false) => {}
+            }
+        }
+        // Its file is not there, is older than the region, or the medium failed on it.
+        if let Some(page) = self.candidate(extent, row, checks) {
+            let check = Sum::of(&page[..], extent, row, 0).check();
+            if let Some(sum) = vouching(check) {
+                return Decided {
+                    page: Some(page),
+                    ..stands(self.as_of_its_pass(sum))
+                };
+            }
+        }
+        Decided {
+            page: Some(Box::new(ZEROES)),
+            sum: Sum::of(&ZEROES, extent, row, self.new_pass).lost(),
+            is_lost_now: true,
         }
     }
 
-    /// The sums that tell whether a page is right: of those that are believed, otherwise of those that are there.
-    fn judges(&self, extent: usize, row: u64) -> Judges {
-        let geometry = self.geometry();
-        let parity = geometry.parity_role();
-        let places = [
-            (extent, geometry.sum_at(row)),
-            (parity, geometry.sum_at_parity(extent, row)),
-        ];
-        let read = |is_wanted: fn(&Role) -> bool| -> Vec<Sum> {
-            let roles = places
-                .iter()
-                .map(|&(role, at)| (&self.roles.roles[role], at));
-            let wanted = roles.filter(|(role, _)| is_wanted(role));
-            let sidecars = wanted.filter_map(|(role, at)| Some((role.sidecar.as_ref()?, at)));
-            sidecars
-                .map(|(sidecar, at)| Sum(sidecar.region.load_u64(at)))
-                .collect()
+    /// The sum of a page that was stored to after its last pass, as far as anybody can tell. What was told of it is still
+    /// to be told.
+    fn taken(&self, check: u32, copies: Option<Copies>) -> Sum {
+        let taken = match mutated(Mutant::UnverifiedNotRemembered) {
+            true => Sum::from_check(check, self.new_pass),
+            false => Sum::from_check(check, self.new_pass).unverified(),
         };
-        let believed = read(Role::is_believed);
-        match believed.is_empty() {
-            false => Judges {
-                sums: believed,
-                are_believed: true,
-            },
-            true => Judges {
-                sums: read(|_| true),
-                are_believed: false,
-            },
+        match copies {
+            Some(copies) => taken.with_flags_of(copies.newest()),
+            None => taken,
         }
     }
 
-    /// What the row gives for a page, if its sum vouches for that.
-    fn rebuild(&self, extent: usize, row: u64) -> Option<Box<Page>> {
-        let judges = self.judges(extent, row);
-        let parity = self.geometry().parity_role();
-        let mut page = Box::new([0; PAGE_BYTES as usize]);
-        copy(&self.roles.roles[parity], parity, row, &mut page)?;
+    /// The sum of a page that is what its last pass covered. After an end without order nothing that is durable tells
+    /// whether a program stored to it since. A sum that changes takes a new pass, so that no copy of the old one counts.
+    fn as_of_its_pass(&self, sum: Sum) -> Sum {
+        let is_known = self.sources.is_orderly || mutated(Mutant::RebuiltCountsAsVerified);
+        match is_known || sum.is_unverified() {
+            true => sum,
+            false => {
+                let changed = Sum::from_check(sum.check(), self.new_pass);
+                changed.with_flags_of(sum).unverified()
+            }
+        }
+    }
+
+    /// The copies of a page's sum that count.
+    fn copies(&mut self, extent: usize, row: u64) -> Option<Copies> {
+        let sums = self.sources.sums(extent, row);
+        let known = self.sources.known_pass;
+        for sum in sums.iter().filter_map(|(_, sum)| *sum) {
+            self.newest_pass = self.newest_pass.max(known + sum.passes_after(known));
+        }
+        let counting = sums.map(|(role, sum)| sum.filter(|_| self.sources.trusted[role]));
+        match counting {
+            [Some(own), Some(other)] => Some(Copies::two(own, other)),
+            [Some(sum), None] | [None, Some(sum)] => Some(Copies::one(sum)),
+            [None, None] => None,
+        }
+    }
+
+    /// What the rest of its row gives for a page, where all of that counts.
+    fn candidate(&self, extent: usize, row: u64, checks: &[Option<u32>]) -> Option<Box<Page>> {
+        let parity = self.sources.geometry.parity_role();
+        let counts = |other: usize| self.sources.trusted[other] && checks[other].is_some();
+        let mut others = (0..checks.len()).filter(|&other| other != extent);
+        if !self.sources.trusted[parity] || !others.all(counts) {
+            return None;
+        }
+        let mut page = Box::new(ZEROES);
+        copy(self.sources.parts[parity], parity, row, &mut page)?;
         for (other, copied) in self.pages.iter().enumerate() {
             if other != extent {
                 xor(&mut page, copied);
             }
         }
-        let check = Sum::of(&page[..], extent, row, 0).check();
-        (judges.are_believed && judges.vouch_for(check)).then_some(page)
+        Some(page)
     }
 }
 
-/// Copies of a page's sum.
-struct Judges {
-    sums: Vec<Sum>,
-    are_believed: bool,
-}
-
-impl Judges {
-    /// The one of the latest pass decides; of one pass, either. A page is durable before a sum is, so that it matches the
-    /// newest or was stored to since.
-    fn vouch_for(&self, check: u32) -> bool {
-        let pass = |sum: &Sum| sum.0 >> 32;
-        match self.sums[..] {
-            [one, other] if pass(&one) != pass(&other) => {
-                let is_later = one.passes_after(pass(&other)) > 0;
-                let newest = if is_later { one } else { other };
-                newest.check() == check
-            }
-            _ => self.sums.iter().any(|sum| sum.check() == check),
-        }
-    }
-}
-
-/// Copies what the medium has of a page of a role's part; its check, or none where it is not there.
-fn copy(role: &Role, extent: usize, row: u64, out: &mut Page) -> Option<u32> {
+/// Copies what the medium has of a page of a part; its check, or none where it is not there.
+pub(super) fn copy(part: Option<&Part>, extent: usize, row: u64, out: &mut Page) -> Option<u32> {
     out.fill(0);
-    let region = &role.part.as_ref()?.region;
+    let region = &part?.region;
     let at = row * PAGE_BYTES;
     let crc = region.read_crc32c(at, out);
     let is_lost = region.has_media_error(at, out.len());

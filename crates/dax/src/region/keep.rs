@@ -2,12 +2,11 @@
 
 use super::lease::{KeptLeases, Leases, check_alone};
 use super::open::{LOCK_TRIES, PoolFiles, find, find_sidecars};
-use crate::engine::{Alone, Engine, put_lines};
+use crate::engine::{Alone, Engine, FirstPass, put_on_all};
 use crate::error::{ErrorKind, Result};
-use crate::format::Line;
+use crate::format::{Line, Mark};
 use crate::pool::DaxPool;
 use crate::recover::{self, Permissions, Quick};
-use crate::report::RegionState;
 use crate::track::CompareTracker;
 use std::cell::RefCell;
 
@@ -28,8 +27,8 @@ pub(crate) enum Kept {
 
 /// Seals a region that nobody has, or makes a pass over one that a program has. `is_watched`: the caller marked it open
 /// itself, from a seal in order, and no process had it by the library since: what differs then was stored, and its end
-/// needs no more order than that.
-pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool) -> Result<Kept> {
+/// needs no more order than that. `first`: what a pass takes; every page until one of this keeper has.
+pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool, first: FirstPass) -> Result<Kept> {
     let found = match find(pool, name, 0) {
         Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => {
             // The library locks the sidecars first.
@@ -43,7 +42,7 @@ pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool) -> Result<Kept>
     let parts = found.iter().filter_map(|pair| pair.part.as_ref());
     let is_alone = parts.map(check_alone).all(|alone| alone.is_ok());
     if !is_alone {
-        return pass(recover::quick(found, pool.uuid(), name)?).map(Kept::Open);
+        return pass(recover::quick(found, pool.uuid(), name)?, first).map(Kept::Open);
     }
     let files = PoolFiles::new(pool, name, &found);
     let quick = recover::quick(found, pool.uuid(), name)?;
@@ -52,18 +51,18 @@ pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool) -> Result<Kept>
         if !quick.is_as_sealed()? {
             // Somebody had it for a moment before the lease.
             drop(leases);
-            return pass(quick).map(Kept::Open);
+            return pass(quick, first).map(Kept::Open);
         }
         return match leases.keep()? {
             Some(kept) => Ok(Kept::Sealed(kept, quick.line)),
             None => {
                 drop(leases);
-                pass(quick).map(Kept::Unleased)
+                pass(quick, first).map(Kept::Unleased)
             }
         };
     }
     match is_watched {
-        true => drop(pass(quick)?),
+        true => drop(pass(quick, first)?),
         false => drop(quick),
     }
     // What ended without order is looked at as by any opening.
@@ -73,15 +72,21 @@ pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool) -> Result<Kept>
         return Ok(Kept::Unleased(line));
     }
     let kept = RefCell::new(None);
-    let engine = Engine::new(medium, line.clone(), Box::new(CompareTracker), true);
+    let engine = Engine::new(
+        medium,
+        line.clone(),
+        Box::new(CompareTracker),
+        FirstPass::Compares,
+    );
     let sealed = engine.seal(&|medium| {
         let mut leases = Leases::take(medium)?;
         *kept.borrow_mut() = leases.keep()?;
         Ok(Box::new(leases) as Box<dyn Alone>)
     })?;
     let line = Line {
-        generation: sealed.generation,
-        state: RegionState::Sealed,
+        mark: Mark::Sealed,
+        unverified_pages: sealed.unverified_pages,
+        lost_pages: sealed.lost_pages,
         ..line
     };
     match kept.into_inner() {
@@ -91,18 +96,20 @@ pub(crate) fn keep(pool: &DaxPool, name: &str, is_watched: bool) -> Result<Kept>
 }
 
 /// Over every page, of a region that a program has.
-fn pass(quick: Quick) -> Result<Line> {
+fn pass(quick: Quick, first: FirstPass) -> Result<Line> {
     let Quick {
         medium, mut line, ..
     } = quick;
-    if line.state == RegionState::Sealed {
-        line.generation += 1;
-        line.state = RegionState::Open;
+    if line.mark == Mark::Sealed {
+        line = line.next(Mark::Open);
         // Before a sum or a parity page changes, nothing believes the seal.
-        put_lines(&medium, &line)?;
+        put_on_all(&medium, &line)?;
     }
-    line.pass = medium.newest_pass(line.pass);
-    let engine = Engine::new(medium, line, Box::new(CompareTracker), true);
+    let tally = medium.tally(line.pass);
+    line.pass = tally.pass;
+    line.unverified_pages = tally.unverified_pages;
+    line.lost_pages = tally.lost_pages;
+    let engine = Engine::new(medium, line, Box::new(CompareTracker), first);
     engine.pass()?;
     Ok(engine.line())
 }
@@ -113,6 +120,6 @@ pub(crate) fn mark_wanted(pool: &DaxPool, name: &str) -> Result<bool> {
     match find_sidecars(pool, name, LOCK_TRIES) {
         // A process that locks the sidecars before it opens an extent is one of the library's.
         Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => Ok(false),
-        found => recover::mark_wanted(&found?, pool.uuid(), name).map(|()| true),
+        found => recover::mark_wanted(found?, pool.uuid(), name).map(|()| true),
     }
 }

@@ -20,15 +20,15 @@ use std::time::Duration;
 
 use forebay_pmem::Counters;
 
-use crate::engine::{Engine, QuietTracker};
+use crate::engine::{Engine, FirstPass, QuietTracker};
 use crate::error::{ErrorKind, Result};
-use crate::format::PAGE_BYTES;
-use crate::medium::Part;
+use crate::format::{Line, Mark, PAGE_BYTES};
+use crate::medium::{Medium, Part};
 use crate::options::{CreateOptions, OpenOptions};
 use crate::pool::DaxPool;
 use crate::recover::{self, Permissions};
 use crate::repeating::Repeating;
-use crate::report::{Created, RegionState, Sealed, Status, Verified};
+use crate::report::{Created, Sealed, Status, Verified};
 use crate::track::{CompareTracker, Tracker};
 pub(crate) use keep::{Kept, keep, mark_wanted};
 pub(crate) use lease::KeptLeases;
@@ -91,7 +91,12 @@ impl DaxRegion {
         let (medium, line) = recover::open(found, pool.uuid(), name, &files, permissions)?;
         let mapping = Mapping::new(&medium)?;
         let tracker = watched::open(&medium, &mapping, options.tracker)?;
-        let engine = Arc::new(Engine::new(medium, line, tracker, false));
+        // The watch for other openers has begun only now.
+        let first = match may_have_moved(&medium, &line)? {
+            true => FirstPass::Compares,
+            false => FirstPass::Tracked,
+        };
+        let engine = Arc::new(Engine::new(medium, line, tracker, first));
         let worker = worker::start(Arc::clone(&engine), options.period)?;
         Ok(DaxRegion {
             worker,
@@ -141,6 +146,16 @@ impl DaxRegion {
     pub fn verify(&self, range: Range<u64>) -> Result<Verified> {
         let pages = self.pages_of(&range)?;
         self.engine.verify(&pages)
+    }
+
+    /// Takes a caller's word that pages are right which an end without order left in doubt, or that were lost: they are
+    /// named no more. How many were.
+    ///
+    /// # Errors
+    /// One of them is being stored to, or is damaged; the medium's.
+    pub fn accept(&self, range: Range<u64>) -> Result<u64> {
+        let pages = self.pages_of(&range)?;
+        self.engine.accept(&pages)
     }
 
     /// How it stands.
@@ -197,6 +212,17 @@ impl DaxRegion {
     }
 }
 
+/// Whether somebody may have stored into an extent since the line was written, as far as times tell.
+fn may_have_moved(medium: &Medium, line: &Line) -> Result<bool> {
+    let extents = medium.parts.iter().zip(&line.files);
+    for (part, file) in extents.take(medium.geometry.extents()) {
+        if !part.tells_stores()? || part.evidence()? != file.evidence {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Opens the extents anew: children that inherited the mapping still have the old open files, and count as having them.
 fn reopen_parts(engine: &mut Engine) -> Result<()> {
     let paths: Vec<_> = engine
@@ -225,15 +251,19 @@ fn seal_engine(engine: Engine) -> Result<Sealed> {
 /// Seals a region that no program has open.
 pub(crate) fn seal(pool: &DaxPool, name: &str) -> Result<Sealed> {
     let found = find(pool, name, LOCK_TRIES)?;
-    for part in found.iter().filter_map(|pair| pair.part.as_ref()) {
-        if let Err(mapped) = lease::check_alone(part) {
-            // A seal from before is no authority any more: a program may store.
-            recover::mark_wanted(&found, pool.uuid(), name)?;
-            return Err(mapped);
-        }
+    let mut parts = found.iter().filter_map(|pair| pair.part.as_ref());
+    if let Err(mapped) = parts.try_for_each(lease::check_alone) {
+        // A seal from before is no authority any more: a program may store.
+        recover::mark_wanted(found, pool.uuid(), name)?;
+        return Err(mapped);
     }
     let files = PoolFiles::new(pool, name, &found);
     let (medium, line) = recover::open(found, pool.uuid(), name, &files, Permissions::default())?;
-    debug_assert_eq!(line.state, RegionState::Open);
-    seal_engine(Engine::new(medium, line, Box::new(CompareTracker), true))
+    debug_assert_eq!(line.mark, Mark::Open);
+    seal_engine(Engine::new(
+        medium,
+        line,
+        Box::new(CompareTracker),
+        FirstPass::Compares,
+    ))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use forebay_pmem::shadow::{ShadowHook, ShadowModel};
 
 use super::world::{AllAlone, Disks, Image, ModelFiles, Promise, open, versions};
-use crate::engine::{Engine, QuietTracker};
+use crate::engine::{Engine, FirstPass, QuietTracker};
 use crate::error::ErrorKind;
 use crate::format::{Geometry, PAGE_BYTES};
 use crate::recover::Permissions;
@@ -33,6 +33,14 @@ impl Harm {
         harms.extend(roles.clone().map(Harm::SidecarGone));
         harms.extend(roles.map(Harm::Stale));
         harms
+    }
+
+    /// Whether an extent is gone, or nothing beside it tells how it stands.
+    fn is_of(self, extent: usize) -> bool {
+        match self {
+            Harm::Nothing | Harm::Stale(_) => false,
+            Harm::Gone(role) | Harm::PartGone(role) | Harm::SidecarGone(role) => role == extent,
+        }
     }
 
     fn apply(self, image: &mut Image, old: &Image) {
@@ -129,7 +137,7 @@ pub fn check(
     let disks = Arc::new(Mutex::new(Disks::of(image, model)));
     let files = ModelFiles::new(model, disks);
     let mut permissions = Permissions {
-        without_missing: harm != Harm::Nothing,
+        without_missing: !matches!(harm, Harm::Nothing | Harm::Stale(_)),
         accept_loss: false,
     };
     let mut lost = Vec::new();
@@ -148,31 +156,40 @@ pub fn check(
         }
     };
     let (medium, line) = opened;
+    let named = names(geometry, &medium);
     for page in 0..geometry.pages() {
         let (extent, row) = geometry.place(page);
+        let is_named = named[page as usize];
         let mut bytes = [0; PAGE_BYTES as usize];
         medium.read_page(extent, row, &mut bytes);
         if lost.contains(&(page * PAGE_BYTES)) {
-            if bytes.iter().any(|&byte| byte != 0) {
-                return Err(format!("page {page} was accepted as lost, and is not zero"));
+            if bytes.iter().any(|&byte| byte != 0) || !is_named {
+                return Err(format!(
+                    "page {page} was accepted as lost, and is not zero, or not named"
+                ));
             }
             continue;
         }
-        let (covered, latest) = (
-            promise.covered[page as usize],
-            promise.latest[page as usize],
-        );
-        match versions(page, &bytes) {
-            Some((oldest, newest)) if oldest >= covered && newest <= latest => {}
-            found => {
-                return Err(format!(
-                    "page {page} is of versions {found:?}, promised {covered} to {latest}"
-                ));
-            }
-        }
+        check_page(page, &bytes, is_named, harm.is_of(extent), promise)?;
+    }
+    // What was told once is told again, until somebody accepts it.
+    drop(medium);
+    let (medium, line) = match open(&files, Permissions::default()) {
+        Ok(opened) => opened,
+        Err(error) => return Err(format!("not opened again after {line:?}: {error}")),
+    };
+    let again = names(geometry, &medium);
+    if named
+        .iter()
+        .zip(&again)
+        .any(|(before, after)| before != after)
+    {
+        return Err(format!(
+            "named {named:?}, and after another opening {again:?}"
+        ));
     }
     // What was opened is consistent, and seals.
-    let engine = Engine::new(medium, line, Box::new(QuietTracker), false);
+    let engine = Engine::new(medium, line, Box::new(QuietTracker), FirstPass::Tracked);
     let all = 0..geometry.pages();
     let verified = engine.verify(&all).map_err(|error| error.to_string())?;
     if verified.looked_at != geometry.pages()
@@ -181,10 +198,62 @@ pub fn check(
     {
         return Err(format!("not consistent after the opening: {verified:?}"));
     }
+    engine
+        .accept(&all)
+        .map_err(|error| format!("not accepted: {error}"))?;
     let sealed = engine.seal(&|_| Ok(Box::new(AllAlone)));
-    sealed
-        .map(|_| ())
-        .map_err(|error| format!("not sealed: {error}"))
+    match sealed {
+        Ok(sealed) if sealed.unverified_pages + sealed.lost_pages > 0 => {
+            Err(format!("named although accepted: {sealed:?}"))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("not sealed: {error}")),
+    }
+}
+
+/// Which pages are named as unverified or lost.
+fn names(geometry: Geometry, medium: &crate::medium::Medium) -> Vec<bool> {
+    let is_named = |page| {
+        let (extent, row) = geometry.place(page);
+        medium.sum(extent, row).newest().is_named()
+    };
+    (0..geometry.pages()).map(is_named).collect()
+}
+
+/// Whether a page is what was promised, or else named; and is not named if it was promised and rested.
+fn check_page(
+    page: u64,
+    bytes: &[u8],
+    is_named: bool,
+    is_harmed: bool,
+    promise: &Promise,
+) -> Result<(), String> {
+    let at = page as usize;
+    let (covered, latest) = (promise.covered[at], promise.latest[at]);
+    let persisted = promise.persisted[at];
+    let found = versions(page, bytes);
+    match found {
+        Some((oldest, newest)) if oldest >= covered && newest <= latest => {
+            if oldest < persisted && !(is_harmed && is_named) {
+                return Err(format!(
+                    "page {page} is of version {oldest}, although {persisted} was durable, and nobody is told"
+                ));
+            }
+        }
+        _ => {
+            return Err(format!(
+                "page {page} is of versions {found:?}, promised {covered} to {latest}"
+            ));
+        }
+    }
+    let was_named = promise.named[at];
+    if is_named && !was_named && !is_harmed && covered == latest {
+        return Err(format!("page {page} was covered, and is called unverified"));
+    }
+    if was_named && !is_named {
+        return Err(format!("page {page} was unverified, and is so no more"));
+    }
+    Ok(())
 }
 
 /// Only pages of what is gone or old may be lost, and only if something was stored to their rows since it was covered.

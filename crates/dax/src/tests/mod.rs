@@ -5,6 +5,8 @@ mod crash;
 mod crashes;
 #[cfg(not(feature = "mutants"))]
 mod golden;
+#[cfg_attr(feature = "mutants", allow(dead_code, reason = "some are run by name"))]
+mod histories;
 #[cfg(feature = "mutants")]
 mod mutants;
 #[cfg_attr(feature = "mutants", allow(dead_code, reason = "some are run by name"))]

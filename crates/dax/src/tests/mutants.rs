@@ -4,7 +4,7 @@ use std::panic::catch_unwind;
 
 use forebay_pmem::shadow::ShadowModel;
 
-use super::{scenarios, steps};
+use super::{histories, scenarios, steps};
 use crate::mutants::{Mutant, set};
 use crate::{CreateOptions, DaxPool, DaxRegion, ErrorKind, OpenOptions};
 
@@ -42,6 +42,22 @@ fn directed(mutant: Mutant) {
         Mutant::PagesNotFlushed => holds(scenarios::passes, 2),
         Mutant::MateFromUnverifiedPage => {
             steps::a_damaged_mate_leaves_its_row_and_its_parity_alone();
+        }
+        Mutant::RebuiltCountsAsVerified => holds(scenarios::passes, 1),
+        Mutant::StaleSidecarBelieved | Mutant::GenerationDrawnTwice => {
+            histories::an_extent_that_was_left_out_is_not_believed_when_it_returns();
+        }
+        Mutant::PassNumberRepeated => {
+            histories::a_sum_that_did_not_arrive_leaves_one_that_does_not_count();
+        }
+        Mutant::UnverifiedNotRemembered => {
+            histories::what_is_unverified_stays_so_until_it_is_accepted();
+        }
+        Mutant::LineBeforeNotSettled => {
+            histories::a_line_that_only_a_cache_has_is_durable_before_the_one_before_it_goes();
+        }
+        Mutant::FirstPassTakesDifferingOnly => {
+            histories::a_first_pass_makes_durable_what_matches_and_only_a_cache_has();
         }
     }
 }

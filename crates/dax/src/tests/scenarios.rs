@@ -7,7 +7,7 @@ use forebay_pmem::shadow::{ShadowHook, ShadowModel};
 
 use super::crash::{Crashes, Harm, check, hook_all, watch};
 use super::world::{Disks, Image, ModelFiles, POOL, Promise, World, blank, medium_of, open};
-use crate::engine::{Engine, QuietTracker, format};
+use crate::engine::{Engine, FirstPass, QuietTracker, format};
 use crate::error::ErrorKind;
 use crate::format::Geometry;
 use crate::recover::Permissions;
@@ -108,7 +108,10 @@ pub fn passes(width: u32, model: ShadowModel, samples: usize) -> (Vec<String>, u
     world.store(7);
     world.engine.sync(&(7..8)).unwrap();
     world.promise_all();
-    world.store(6);
+    world.persist(6);
+    world.persist(0);
+    world.pass();
+    world.store(1);
     watched.end()
 }
 
@@ -151,9 +154,10 @@ pub fn openings(width: u32, model: ShadowModel, samples: usize) -> (Vec<String>,
     let watched = Watched::new(width, model, 2);
     watched.crashes.lock().unwrap().rng = fastrand::Rng::with_seed(9);
     for round in 0..3 {
-        for page in [0, 1, 5, 7] {
+        for page in [0, 1, 5] {
             watched.world.store(page);
         }
+        watched.world.persist(7);
         if round < 2 {
             watched.world.pass();
         }
@@ -229,10 +233,7 @@ fn opening(
 pub fn creation(width: u32, model: ShadowModel, samples: usize) -> (Vec<String>, usize) {
     let geometry = Geometry::new(u64::from(width) * ROWS * 4096, width).unwrap();
     let disks = blank(geometry, model);
-    let nothing = Promise {
-        latest: vec![0; geometry.pages() as usize],
-        covered: vec![0; geometry.pages() as usize],
-    };
+    let nothing = Promise::new(geometry);
     let found = Arc::new(Mutex::new((Vec::new(), 0)));
     let hook: ShadowHook = {
         let (disks, found) = (disks.clone(), Arc::clone(&found));
@@ -280,7 +281,7 @@ pub fn repairs(width: u32, model: ShadowModel, samples: usize) -> (Vec<String>, 
         world.engine.medium,
         line_of(&disks, model),
         Box::new(QuietTracker),
-        false,
+        FirstPass::Tracked,
     );
     let verified = engine.verify(&(0..geometry.pages())).unwrap();
     assert_eq!((verified.repaired, &verified.damaged[..]), (3, &[][..]));

@@ -7,7 +7,7 @@ use forebay_pmem::shadow::{Fault, ShadowEventKind, ShadowModel};
 
 use super::scenarios::Watched;
 use super::world::{World, content};
-use crate::engine::Engine;
+use crate::engine::{Engine, FirstPass};
 use crate::error::ErrorKind;
 use crate::format::PAGE_BYTES;
 use crate::track::CompareTracker;
@@ -185,7 +185,12 @@ pub fn what_a_tracker_may_have_missed_is_compared() {
 pub fn without_a_tracker_every_page_is_compared_and_none_is_damage() {
     let World { engine, disks, .. } = World::new(2, 8, MODEL);
     let line = engine.line();
-    let engine = Engine::new(engine.medium, line, Box::new(CompareTracker), false);
+    let engine = Engine::new(
+        engine.medium,
+        line,
+        Box::new(CompareTracker),
+        FirstPass::Tracked,
+    );
     let part = disks.lock().unwrap().parts[0].clone().unwrap();
     part.store(PAGE_BYTES, &content(1, 1));
     engine.pass().unwrap();

@@ -7,7 +7,7 @@ use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 
 use super::tracker::{Known, KnownTracker};
-use crate::engine::{Alone, Engine, format};
+use crate::engine::{Alone, Engine, FirstPass, format};
 use crate::error::Result;
 use crate::format::{Geometry, Line, PAGE_BYTES};
 use crate::medium::{Medium, Part, Sidecar};
@@ -72,7 +72,26 @@ pub fn part_path(role: usize) -> PathBuf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
     pub latest: Vec<u64>,
+    /// By a pass: what a crash and a dead file leave.
     pub covered: Vec<u64>,
+    /// By the program itself, with flushes and a fence of its own: what a crash leaves, and what is not given back of an
+    /// extent that is gone has to be named.
+    pub persisted: Vec<u64>,
+    /// Pages that a caller was told are unverified or lost.
+    pub named: Vec<bool>,
+}
+
+impl Promise {
+    /// Nothing was stored, and all of it is as it should be.
+    pub fn new(geometry: Geometry) -> Promise {
+        let pages = geometry.pages() as usize;
+        Promise {
+            latest: vec![0; pages],
+            covered: vec![0; pages],
+            persisted: vec![0; pages],
+            named: vec![false; pages],
+        }
+    }
 }
 
 /// Called with each file that is made.
@@ -204,11 +223,7 @@ impl World {
         let geometry = Geometry::new(size, width).unwrap();
         let disks = blank(geometry, model);
         format(&medium_of(geometry, &disks), POOL, NAME).unwrap();
-        let promise = Promise {
-            latest: vec![0; geometry.pages() as usize],
-            covered: vec![0; geometry.pages() as usize],
-        };
-        World::open(disks, model, promise).unwrap()
+        World::open(disks, model, Promise::new(geometry)).unwrap()
     }
 
     pub fn open(disks: Disks, model: ShadowModel, promise: Promise) -> Result<World> {
@@ -218,7 +233,7 @@ impl World {
         let known = Arc::new(Known::default());
         let tracker = Box::new(KnownTracker(Arc::clone(&known)));
         Ok(World {
-            engine: Engine::new(medium, line, tracker, false),
+            engine: Engine::new(medium, line, tracker, FirstPass::Tracked),
             known,
             disks,
             promise: Arc::new(Mutex::new(promise)),
@@ -253,6 +268,17 @@ impl World {
 
     pub fn store(&self, page: u64) {
         self.writer()(page);
+    }
+
+    /// A program stores to a page, and makes that durable by itself.
+    pub fn persist(&self, page: u64) {
+        self.store(page);
+        let (extent, row) = self.geometry().place(page);
+        let part = self.disks.lock().unwrap().parts[extent].clone().unwrap();
+        part.flush(row * PAGE_BYTES, PAGE);
+        part.fence().unwrap();
+        let mut promise = self.promise.lock().unwrap();
+        promise.persisted[page as usize] = promise.latest[page as usize];
     }
 
     /// A pass, after which all that rests is promised.

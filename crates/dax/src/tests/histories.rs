@@ -1,0 +1,223 @@
+//! What a line, a sum or a file is worth after kills, power cuts and returns.
+
+use std::sync::{Arc, Mutex};
+
+use forebay_pmem::shadow::{FenceFailure, ShadowHook, ShadowModel};
+
+use super::crash::{Harm, check, hook_all};
+use super::world::{Disks, Image, ModelFiles, Promise, World, content, open};
+use crate::engine::{Engine, FirstPass};
+use crate::error::ErrorKind;
+use crate::format::{Mark, PAGE_BYTES};
+use crate::recover::Permissions;
+use crate::track::CompareTracker;
+
+const MODEL: ShadowModel = ShadowModel::Lines;
+const WITHOUT: Permissions = Permissions {
+    without_missing: true,
+    accept_loss: false,
+};
+
+/// A region of width 1 with page 1 stored to once and covered, sealed.
+fn sealed(model: ShadowModel) -> (Image, Promise) {
+    let world = World::new(1, 8, model);
+    world.store(1);
+    let (disks, promise) = world.seal().unwrap();
+    (image(&disks), promise)
+}
+
+fn image(disks: &Disks) -> Image {
+    disks.sample(&mut fastrand::Rng::with_seed(1))
+}
+
+fn with_role(image: &Image, role: usize, from: Option<&Image>) -> Image {
+    let mut mixed = image.clone();
+    mixed.parts[role] = from.and_then(|from| from.parts[role].clone());
+    mixed.sidecars[role] = from.and_then(|from| from.sidecars[role].clone());
+    mixed
+}
+
+/// Opens an image without a role, stores version 2 to page 1 and seals.
+fn go_on_without(image: &Image, role: usize, promise: &Promise) -> Image {
+    let files = files(&with_role(image, role, None));
+    drop(open(&files, WITHOUT).unwrap());
+    let disks = files.disks.lock().unwrap().clone();
+    let world = World::open(disks, MODEL, promise.clone()).unwrap();
+    world.store(1);
+    let (disks, _) = world.seal().unwrap();
+    self::image(&disks)
+}
+
+fn files(image: &Image) -> ModelFiles {
+    ModelFiles::new(MODEL, Arc::new(Mutex::new(Disks::of(image, MODEL))))
+}
+
+fn page(files: &ModelFiles, permissions: Permissions) -> Vec<u8> {
+    let (medium, _) = open(files, permissions).unwrap();
+    let mut bytes = vec![0; PAGE_BYTES as usize];
+    medium.read_page(0, 1, &mut bytes);
+    bytes
+}
+
+/// An opening dies with its mark on the extent alone, which then dies, too; others go on without it. When it comes back
+/// its generation is as high as theirs.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn an_extent_that_was_left_out_is_not_believed_when_it_returns() {
+    let (image, promise) = sealed(MODEL);
+    let opened = files(&image);
+    drop(open(&opened, Permissions::default()).unwrap());
+    let dead = self::image(&opened.disks.lock().unwrap());
+    let went_on = go_on_without(&image, 0, &promise);
+    assert_eq!(
+        page(&files(&went_on), Permissions::default()),
+        content(1, 2)
+    );
+    let returned = with_role(&went_on, 0, Some(&dead));
+    assert_eq!(page(&files(&returned), WITHOUT), content(1, 2));
+}
+
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn two_that_went_on_alone_are_two_histories_however_often_they_did() {
+    let (image, promise) = sealed(MODEL);
+    let left = go_on_without(&image, 0, &promise);
+    let left = go_on_without(&left, 0, &promise);
+    let right = go_on_without(&image, 1, &promise);
+    let both = with_role(&left, 0, Some(&right));
+    let error = open(&files(&both), WITHOUT).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::TwoHistories { .. }),
+        "{error}"
+    );
+}
+
+/// A killed opening left its mark where only a cache has it; the next one is cut short by a power cut.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_line_that_only_a_cache_has_is_durable_before_the_one_before_it_goes() {
+    // No eviction makes durable what a cache of pages has, and of those sectors are torn.
+    let model = ShadowModel::Pages;
+    let (image, promise) = sealed(model);
+    let disks = Disks::of(&image, model);
+    let medium = super::world::medium_of(promise_geometry(), &disks);
+    for (role, sidecar) in medium.sidecars.iter().enumerate() {
+        let [one, other] = sidecar.lines().map(|line| line.unwrap().0);
+        let newest = if one.generation > other.generation {
+            one
+        } else {
+            other
+        };
+        sidecar.put_line(&newest.next(Mark::Open), role);
+    }
+    let wrong = Arc::new(Mutex::new(Vec::new()));
+    let hook: ShadowHook = {
+        let (disks, wrong) = (disks.clone(), Arc::clone(&wrong));
+        let rng = Mutex::new(fastrand::Rng::with_seed(3));
+        Arc::new(move |_| {
+            for _ in 0..100 {
+                let left = disks.sample(&mut rng.lock().unwrap());
+                let checked = check(promise_geometry(), model, &left, Harm::Nothing, &promise);
+                wrong.lock().unwrap().extend(checked.err());
+            }
+        })
+    };
+    hook_all(&disks, Some(&hook));
+    let files = ModelFiles::new(model, Arc::new(Mutex::new(disks.clone())));
+    open(&files, Permissions::default()).unwrap();
+    hook_all(&disks, None);
+    let wrong = wrong.lock().unwrap();
+    assert!(wrong.is_empty(), "{:?}", wrong.first());
+}
+
+fn promise_geometry() -> crate::format::Geometry {
+    crate::format::Geometry::new(8 * PAGE_BYTES, 1).unwrap()
+}
+
+/// A pass is killed between its sums and their fence. The next process finds that every page matches.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_first_pass_makes_durable_what_matches_and_only_a_cache_has() {
+    let world = World::new(1, 8, MODEL);
+    world.persist(1);
+    let disks = world.disks.lock().unwrap().clone();
+    for sidecar in disks.sidecars.iter().flatten() {
+        sidecar.set_fence_failure(FenceFailure::From(0));
+    }
+    world.engine.pass().unwrap_err();
+    for sidecar in disks.sidecars.iter().flatten() {
+        sidecar.set_fence_failure(FenceFailure::Never);
+    }
+    let line = world.engine.line();
+    let medium = super::world::medium_of(world.geometry(), &disks);
+    let engine = Engine::new(medium, line, Box::new(CompareTracker), FirstPass::TakesAll);
+    engine.pass().unwrap();
+    let mut promise = world.promise.lock().unwrap().clone();
+    promise.covered.clone_from(&promise.latest);
+    let mut rng = fastrand::Rng::with_seed(5);
+    for _ in 0..8 {
+        let left = disks.sample(&mut rng);
+        check(world.geometry(), MODEL, &left, Harm::Nothing, &promise).unwrap();
+    }
+    engine.pass().unwrap();
+    assert_eq!(engine.status().counts.covered_pages, 8);
+}
+
+/// After a kill a page is taken as written; one copy of its new sum does not arrive.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_sum_that_did_not_arrive_leaves_one_that_does_not_count() {
+    let world = World::new(1, 8, MODEL);
+    for _ in 0..3 {
+        world.store(1);
+        world.pass();
+    }
+    world.persist(1);
+    let disks = world.disks.lock().unwrap().clone();
+    let old = disks.sample(&mut fastrand::Rng::with_seed(1)).sidecars[0]
+        .clone()
+        .unwrap();
+    let promise = world.promise.lock().unwrap().clone();
+    let world = World::open(disks.clone(), MODEL, promise).unwrap();
+    assert_eq!(world.engine.status().unverified_pages, 1);
+    let at = world.geometry().sum_at(1);
+    let sidecar = disks.sidecars[0].as_ref().unwrap();
+    sidecar.store(at, &old[at as usize..][..8]);
+    world
+        .known
+        .can_hold
+        .store(true, std::sync::atomic::Ordering::Relaxed);
+    let verified = world.engine.verify(&(0..8)).unwrap();
+    assert_eq!((verified.repaired, &verified.damaged[..]), (1, &[][..]));
+    let mut bytes = [0; PAGE_BYTES as usize];
+    world.engine.medium.read_page(0, 1, &mut bytes);
+    assert_eq!(bytes, content(1, 4));
+}
+
+/// What was taken as written once is named by every later opening, also after passes, until a caller accepts it.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn what_is_unverified_stays_so_until_it_is_accepted() {
+    let world = World::new(2, 8, MODEL);
+    world.persist(3);
+    for round in 0..3 {
+        let disks = world.disks.lock().unwrap().clone();
+        let promise = world.promise.lock().unwrap().clone();
+        let world = World::open(disks, MODEL, promise).unwrap();
+        let all = 0..16;
+        assert_eq!(
+            world.engine.verify(&all).unwrap().unverified,
+            std::slice::from_ref(&(3 * PAGE_BYTES..4 * PAGE_BYTES))
+        );
+        world.store(3);
+        world.store(4);
+        world.pass();
+        assert_eq!(
+            world.engine.verify(&all).unwrap().unverified,
+            std::slice::from_ref(&(3 * PAGE_BYTES..4 * PAGE_BYTES))
+        );
+        if round == 2 {
+            assert_eq!(world.engine.accept(&(4..16)).unwrap(), 0);
+            assert_eq!(world.engine.accept(&all).unwrap(), 1);
+            assert_eq!(world.engine.status().unverified_pages, 0);
+        }
+    }
+    let disks = world.disks.lock().unwrap().clone();
+    let promise = world.promise.lock().unwrap().clone();
+    let world = World::open(disks, MODEL, promise).unwrap();
+    assert_eq!(world.engine.verify(&(0..16)).unwrap().unverified, []);
+}
