@@ -230,11 +230,23 @@ fn a_crash_in_a_checkpoint_is_no_damage() {
 /// What one checkpoint lost may be hidden by the next one's seal, if that came before what is right.
 #[test]
 fn a_crash_in_the_checkpoint_after_a_lost_write_brings_nothing_old_back() {
+    crash_in_the_checkpoint_after_a_lost_write(true);
+}
+
+/// Or by a cache.
+#[test]
+fn a_crash_in_the_checkpoint_after_a_lost_write_that_a_cache_hides_brings_nothing_old_back() {
+    crash_in_the_checkpoint_after_a_lost_write(false);
+}
+
+fn crash_in_the_checkpoint_after_a_lost_write(is_seen: bool) {
     let sealed = Sealed::filled();
     sealed.lose_write(MediumArea::Table);
     sealed.put(0, 2);
     sealed.pool.checkpoint().expect("checkpoint");
-    sealed.evict(MediumArea::Table);
+    if is_seen {
+        sealed.evict(MediumArea::Table);
+    }
     (1..BLOCKS).for_each(|block| sealed.put(block, 2));
     let crashes = crashes_of(&sealed, || sealed.pool.checkpoint().expect("checkpoint"));
     let mut random = fastrand::Rng::with_seed(1);
@@ -257,6 +269,24 @@ fn a_crash_in_the_checkpoint_after_a_lost_write_brings_nothing_old_back() {
     }
     assert!(opened > 0);
     sealed.reads(&sealed.durable(), |_| 2);
+}
+
+/// A process is killed in the checkpoint after one that lost a line, which its caches hid, and the next one finds that line
+/// under way.
+#[test]
+fn a_line_under_way_that_a_cache_hides_is_looked_at_as_the_medium_has_it() {
+    let sealed = Sealed::filled();
+    sealed.lose_write(MediumArea::Table);
+    sealed.put(0, 2);
+    sealed.pool.checkpoint().expect("checkpoint");
+    let image = sealed.durable();
+    sealed.is_refused(&image);
+    // Nothing was flushed since: a process that maps the same memory sees what the medium has, too.
+    let on = vec![Region::on_shadow(sealed.shadow.clone())];
+    let Err(error) = Pool::open_on(on, runtime()) else {
+        panic!("it opened");
+    };
+    assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
 }
 
 /// Seals, lines, and S: the one mode in which a checkpoint waits three times. A commit waits once.

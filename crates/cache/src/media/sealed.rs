@@ -51,6 +51,7 @@ impl Media {
     pub(crate) fn send_sealed(&self, lines: &[(u32, TableLine)], round: Round) -> Result<()> {
         let region = self.main();
         let mut is_any_wrong = false;
+        self.forget_cached(lines.iter().map(|(number, _)| *number));
         for (number, line) in lines {
             if !self.fits_seal(region, *number) {
                 region.stream(self.table_line_offset(*number), line);
@@ -73,6 +74,16 @@ impl Media {
             region.stream(self.table_line_offset(*number), line);
         }
         Ok(())
+    }
+
+    /// Has lines and their seals loaded from the medium: a cache hides a write that was lost.
+    fn forget_cached(&self, numbers: impl Iterator<Item = u32>) {
+        let region = self.main();
+        for number in numbers {
+            region.begin_evict(self.table_line_offset(number), LINE_BYTES as usize);
+            region.begin_evict(self.geometry.seal_offset(number), SEAL_BYTES as usize);
+        }
+        region.end_evict();
     }
 
     /// Has `send` send each line of seals once that has one of these, which ascend.
@@ -134,6 +145,7 @@ impl Media {
     pub(crate) fn examine_sealed(&self, round: Round) -> SealedLines {
         let region = self.main();
         let mut found = SealedLines::default();
+        self.forget_cached(0..self.table_lines());
         for number in 0..self.table_lines() {
             let seal = self.seal(region, number);
             if seal.round() == round.next() || seal.round() == round.of_recovery() {
