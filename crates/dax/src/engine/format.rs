@@ -64,9 +64,13 @@ fn new_file(part: &Part) -> FileLine {
 
 /// Has a line say what the files are now.
 pub(crate) fn note_files(line: &mut Line, medium: &Medium) -> Result<()> {
-    for (file, part) in line.files.iter_mut().zip(&medium.parts) {
+    for (role, (file, part)) in line.files.iter_mut().zip(&medium.parts).enumerate() {
         file.path.clone_from(&part.path);
-        file.evidence = part.evidence()?;
+        // Of the parity, which we write ourselves, nobody asks.
+        file.evidence = match role == medium.geometry.parity_role() {
+            true => part.evidence()?,
+            false => part.settled_evidence()?,
+        };
     }
     Ok(())
 }

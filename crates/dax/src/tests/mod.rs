@@ -4,6 +4,8 @@ mod crash;
 #[cfg(not(feature = "mutants"))]
 mod crashes;
 #[cfg(not(feature = "mutants"))]
+mod evidence;
+#[cfg(not(feature = "mutants"))]
 mod golden;
 #[cfg_attr(feature = "mutants", allow(dead_code, reason = "some are run by name"))]
 mod histories;
