@@ -14,6 +14,8 @@ fn a_row_for_each_tracker_and_period_and_a_page_for_readers_without_a_network() 
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let out = tempfile::tempdir().unwrap();
     let ran = lab_dax(&[
+        "--only",
+        "windows",
         "--quick",
         "--periods",
         "0.2,0.1",
@@ -61,10 +63,13 @@ fn what_is_asked_wrongly_is_refused() {
         ["--periods", "0.05"],
         ["--periods", "31"],
         ["--trackers", "guess"],
+        ["--only", "guess"],
     ] {
         assert_eq!(lab_dax(&wrong).status.code(), Some(2), "{wrong:?}");
     }
     let none = lab_dax(&[
+        "--only",
+        "windows",
         "--quick",
         "--periods",
         "0.1",

@@ -1,7 +1,7 @@
 //! The files of a region as one run of bytes, with what lies beside them.
 
 use forebay_dax::DaxRegion;
-use forebay_pmem::Region;
+use forebay_pmem::{Counters, Region};
 
 use super::design::Design;
 use super::error::Result;
@@ -144,6 +144,23 @@ impl Media {
         }
     }
 
+    /// Lines and fences of all its files so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        match &self.extents {
+            Extents::Own(extents) => {
+                let regions = extents.iter().chain(self.files_beside());
+                regions.map(Region::counters).sum()
+            }
+            Extents::Mapped(region) => region.counters(),
+        }
+    }
+
+    fn files_beside(&self) -> impl Iterator<Item = &Region> {
+        let beside = self.beside.iter();
+        beside.flat_map(|beside| std::iter::once(&beside.parity).chain(&beside.sums))
+    }
+
     /// The file of the first byte, for errors.
     pub(super) fn name(&self) -> String {
         match &self.extents {
@@ -223,9 +240,7 @@ impl Media {
             Extents::Own(extents) => extents,
             Extents::Mapped(region) => return Ok(region.fence()?),
         };
-        let beside = self.beside.iter();
-        let beside = beside.flat_map(|beside| std::iter::once(&beside.parity).chain(&beside.sums));
-        let regions: Vec<&Region> = extents.iter().chain(beside).collect();
+        let regions: Vec<&Region> = extents.iter().chain(self.files_beside()).collect();
         for fenced in Region::fence_all(&regions) {
             fenced?;
         }

@@ -14,9 +14,11 @@ mod heap;
 mod layout;
 mod log;
 mod maps;
+mod measure;
 mod media;
 mod protect;
 mod recover;
+mod report;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -26,7 +28,12 @@ pub use error::{Error, Result};
 pub use heap::{Heap, Transaction};
 pub use layout::Object;
 pub use maps::{Map, MapKind, Table};
+pub use measure::{
+    MapLoad, NoRows, REPORTED, Reported, TransactionsRow, TransactionsScope, Workload,
+    measure_transactions,
+};
 pub use media::{Media, UNIT_BYTES};
 pub use protect::BytesRead;
 pub use recover::Recovered;
+pub use report::TransactionsReport;
 pub use verify::Verified;

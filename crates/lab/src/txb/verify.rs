@@ -4,6 +4,7 @@
 //! checksum does not vouch for.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::checks;
 use super::design::Design;
@@ -29,111 +30,125 @@ pub struct Verified {
 
 /// Compares and repairs everything but the log, whose entries have checks and a copy of their own.
 pub(super) fn verify(media: &Media) -> Result<Verified> {
-    let mut found = Verified::default();
+    let mut scan = Scan {
+        media,
+        found: Verified::default(),
+        bad_pages: BTreeSet::new(),
+    };
     match media.design() {
-        Design::TxbPage => pages(media, &mut found),
-        _ => {
-            // Where objects end is in the first one, which is to be right before it is asked.
-            let first = media.heap_start();
-            let mut of_first = Verified::default();
-            object(media, first, first + media.unit_bytes(), &mut of_first);
-            found.repaired = of_first.repaired;
-            for unit in media.heap_start() / media.unit_bytes()..units(media) {
-                objects(media, unit, &mut found);
+        Design::TxbPage => scan.pages(),
+        _ => scan.objects(),
+    }
+    scan.parity();
+    // What was repaired is durable before the caller is told.
+    media.fence()?;
+    Ok(scan.found)
+}
+
+/// A comparison that is under way.
+struct Scan<'m> {
+    media: &'m Media,
+    found: Verified,
+    /// Pages with damage that was not repaired.
+    bad_pages: BTreeSet<u64>,
+}
+
+impl Scan<'_> {
+    fn pages(&mut self) {
+        let media = self.media;
+        for page in heap_pages(media) {
+            self.found.looked_at += 1;
+            if is_page_vouched(media, page) {
+                continue;
+            }
+            let places = page * PAGE..(page + 1) * PAGE;
+            let places = places.step_by(WORD as usize);
+            let rebuilt: Vec<u64> = places.map(|at| media.rebuilt(at)).collect();
+            let is_sum = checks::is_sum(page, media.sum(page));
+            if checks::of_page_words(page, &rebuilt) == media.sum(page) {
+                put(media, page * PAGE, &rebuilt);
+                self.found.repaired += 1;
+            } else if !is_sum && is_there(media, page * PAGE, &rebuilt) {
+                media.store_sum(page, checks::of_page(media, page));
+                media.flush_sum_line(page);
+                self.found.repaired_sums += 1;
+            } else {
+                self.damaged(page * PAGE..(page + 1) * PAGE);
             }
         }
     }
-    parity(media, &mut found);
-    // What was repaired is durable before the caller is told.
-    media.fence()?;
-    Ok(found)
-}
 
-fn units(media: &Media) -> u64 {
-    media.size_bytes() / media.unit_bytes()
-}
-
-fn pages(media: &Media, found: &mut Verified) {
-    for page in media.heap_start() / PAGE..media.size_bytes() / PAGE {
-        found.looked_at += 1;
-        if is_page_vouched(media, page) {
-            continue;
-        }
-        let places = page * PAGE..(page + 1) * PAGE;
-        let rebuilt: Vec<u64> = places
-            .step_by(WORD as usize)
-            .map(|at| media.rebuilt(at))
-            .collect();
-        if checks::of_page_words(page, &rebuilt) == media.sum(page) {
-            put(media, page * PAGE, &rebuilt);
-            found.repaired += 1;
-        } else if !checks::is_sum(page, media.sum(page)) && is_there(media, page * PAGE, &rebuilt) {
-            media.store_sum(page, checks::of_page(media, page));
-            media.flush_sum_line(page);
-            found.repaired_sums += 1;
-        } else {
-            found.damaged.push(page * PAGE);
+    fn objects(&mut self) {
+        let media = self.media;
+        let unit_bytes = media.unit_bytes();
+        // Where objects end is in the first one, which is to be right before it is asked.
+        let first = media.heap_start();
+        let mut of_first = Scan {
+            media,
+            found: Verified::default(),
+            bad_pages: BTreeSet::new(),
+        };
+        of_first.object(first..first + unit_bytes);
+        self.found.repaired = of_first.found.repaired;
+        for unit in media.heap_start() / unit_bytes..media.size_bytes() / unit_bytes {
+            let mut rest = objects_of_unit(media, unit);
+            while !rest.is_empty() {
+                rest.start = self.object(rest.clone());
+            }
         }
     }
-}
 
-fn objects(media: &Media, unit: u64, found: &mut Verified) {
-    let bytes = objects_of_unit(media, unit);
-    let mut at = bytes.start;
-    while at < bytes.end {
-        match object(media, at, bytes.end, found) {
-            Some(end) => at = end,
+    /// Compares the object that comes first and repairs it; where the next one begins.
+    fn object(&mut self, rest: Range<u64>) -> u64 {
+        self.found.looked_at += 1;
+        let (media, at, room) = (self.media, rest.start, rest.end - rest.start);
+        let object = Object::at(at);
+        let header = Header::decode(media.load(at));
+        let is_possible = header.is_possible(room);
+        if is_possible && checks::is_object_vouched(media, object, header) {
+            return at + header.block_bytes();
+        }
+        let given = Header::decode(media.rebuilt(at));
+        if given.is_possible(room) {
+            let words = (0..given.words).map(|word| media.rebuilt(object.word(word)));
+            let words: Vec<u64> = words.collect();
+            if checks::of_words(object, &words) == given.check {
+                put(media, at, &[given.encode()]);
+                put(media, object.word(0), &words);
+                self.found.repaired += 1;
+                return at + given.block_bytes();
+            }
+        }
+        let end = match is_possible {
+            true => at + header.block_bytes(),
             // Nothing tells where the next one begins.
-            None => return,
+            false => rest.end,
+        };
+        self.damaged(at..end);
+        end
+    }
+
+    fn damaged(&mut self, bytes: Range<u64>) {
+        self.bad_pages
+            .extend(bytes.start / PAGE..bytes.end.div_ceil(PAGE));
+        self.found.damaged.push(bytes.start);
+    }
+
+    /// Makes the parity fit in every row without damage.
+    fn parity(&mut self) {
+        let media = self.media;
+        for page in heap_pages(media) {
+            let row: Vec<u64> = media.row(page * PAGE).map(|mate| mate / PAGE).collect();
+            let is_bad = row.iter().any(|mate| self.bad_pages.contains(mate));
+            if row[0] == page && !is_bad && make_parity(media, page) > 0 {
+                self.found.repaired_parity += 1;
+            }
         }
     }
 }
 
-/// Compares an object and repairs it; where the next one begins.
-fn object(media: &Media, at: u64, end: u64, found: &mut Verified) -> Option<u64> {
-    found.looked_at += 1;
-    let object = Object::at(at);
-    let header = Header::decode(media.load(at));
-    let is_possible = header.is_possible(end - at);
-    if is_possible && checks::is_object_vouched(media, object, header) {
-        return Some(at + header.block_bytes());
-    }
-    let given = Header::decode(media.rebuilt(at));
-    if given.is_possible(end - at) {
-        let words: Vec<u64> = (0..given.words)
-            .map(|word| media.rebuilt(object.word(word)))
-            .collect();
-        if checks::of_words(object, &words) == given.check {
-            put(media, at, &[given.encode()]);
-            put(media, object.word(0), &words);
-            found.repaired += 1;
-            return Some(at + given.block_bytes());
-        }
-    }
-    found.damaged.push(at);
-    is_possible.then(|| at + header.block_bytes())
-}
-
-/// Makes the parity fit in every row without damage.
-fn parity(media: &Media, found: &mut Verified) {
-    let damaged: BTreeSet<u64> = found
-        .damaged
-        .iter()
-        .flat_map(|at| row_pages(media, *at))
-        .collect();
-    let rows = media.heap_start() / PAGE..media.size_bytes() / PAGE;
-    let first_of_rows = rows.filter(|page| row_pages(media, page * PAGE).next() == Some(*page));
-    for page in first_of_rows.filter(|page| !damaged.contains(page)) {
-        let is_damaged = media.design() == Design::TxbObject
-            && !row_pages(media, page * PAGE).all(|page| is_page_vouched(media, page));
-        if !is_damaged && make_parity(media, page) > 0 {
-            found.repaired_parity += 1;
-        }
-    }
-}
-
-fn row_pages(media: &Media, at: u64) -> impl Iterator<Item = u64> {
-    media.row(at / PAGE * PAGE).map(|mate| mate / PAGE)
+fn heap_pages(media: &Media) -> Range<u64> {
+    media.heap_start() / PAGE..media.size_bytes() / PAGE
 }
 
 fn is_there(media: &Media, at: u64, words: &[u64]) -> bool {

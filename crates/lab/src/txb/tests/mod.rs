@@ -1,5 +1,6 @@
 //! The designs over models of memory, which know what a crash may leave.
 
+mod counts;
 mod crashes;
 mod damage;
 mod model;
