@@ -91,9 +91,10 @@ impl TransactionsReport<'_> {
             charts.map(Some),
         );
         section.paragraphs.extend(self.paragraphs());
-        section
-            .tables
-            .push(("Counts and times".into(), self.table()));
+        section.tables.push((
+            "Of a transaction; the time of an operation".into(),
+            self.table(),
+        ));
         section.tables.push((
             "What the paper's text has, as run time over its Baseline's".into(),
             reported(),

@@ -3,6 +3,7 @@
 use crate::txb::error::Result;
 use crate::txb::heap::{Heap, Transaction};
 use crate::txb::layout::Object;
+use crate::txb::media::UNIT_BYTES;
 
 // The map.
 const COUNT: u64 = 0;
@@ -15,11 +16,15 @@ const VALUE: u64 = 1;
 const NEXT: u64 = 2;
 const ENTRY_WORDS: u64 = 3;
 
+/// One object has them all, and fits a unit.
+const BUCKETS_MAX: u64 = 1 << 17;
+const _: () = assert!(BUCKETS_MAX * 8 < UNIT_BYTES);
+
 /// 2^64 over the golden ratio: consecutive keys are spread.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 pub(super) fn create(tx: &mut Transaction<'_>, keys: u64) -> Result<Object> {
-    let count = keys.max(2).next_power_of_two();
+    let count = keys.clamp(2, BUCKETS_MAX).next_power_of_two();
     let (map, buckets) = (tx.alloc(MAP_WORDS)?, tx.alloc(count)?);
     for bucket in 0..count {
         tx.set(buckets, bucket, Object::NONE.to_word())?;
