@@ -390,3 +390,24 @@ fn what_another_opener_stores_is_no_damage() {
         region.close().unwrap();
     }
 }
+
+#[test]
+fn what_a_program_flushes_and_fences_is_counted_and_covered_by_the_next_pass() {
+    for width in [1, 2] {
+        let place = Place::new(3);
+        let options = CreateOptions::new(4 * UNIT).width(width);
+        DaxRegion::create(&place.pool(), "r", &options).unwrap();
+        let region = place.open().unwrap();
+        let before = region.counters();
+        // The last line of one extent's unit, and the first two of the next one's.
+        put(&region, UNIT - 8, &[7; 80]);
+        region.flush(UNIT - 8..UNIT + 72);
+        region.fence().unwrap();
+        let counted = region.counters() - before;
+        assert_eq!((counted.lines_flushed, counted.fences), (3, 1));
+        region.sync(0..4 * UNIT).unwrap();
+        assert_eq!(region.status().counts.covered_pages, 2);
+        assert_eq!(region.close().unwrap().written_pages, 0);
+        assert_eq!(get(&place.open().unwrap(), UNIT - 8, 80), [7; 80]);
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_command::disks::DiskSettings;
 use forebay_command::{LogFormat, LogLevel, Trust, failure, size};
 use forebay_dax::TrackerKind;
@@ -49,7 +49,7 @@ pub enum Command {
     Run(RunOptions),
     /// Replay a block trace of a real machine on the engines.
     Trace(TraceOptions),
-    /// Measure how long stores into mapped regions go without protection, by period and tracker.
+    /// Measure how long stores into mapped regions go without protection, and what protection costs transactions.
     Dax(DaxOptions),
     /// Make the cache of a published design, for one disk.
     Create(CreateOptions),
@@ -278,27 +278,42 @@ pub struct TraceOptions {
     pub json: bool,
 }
 
-/// Which windows to measure.
+/// What to measure of mapped regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DaxPart {
+    /// How long stores go without protection, behind which passes come.
+    Windows,
+    /// What transactions pay with none, with passes, and with checksums and parity at their ends.
+    Transactions,
+}
+
+/// Which windows to measure, and what transactions pay.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A page of a mapped region is not protected from its first store to the end of the pass that covers it:
 its window. The periods are 0.1, 0.3, 1, 3, 10 and 30 s, with --quick 0.1, 0.2 and 0.4 s.
+Transactions are those of libpmemobj's maps and of a table like Redis', with no redundancy (none), with passes
+(async), and with checksums and parity made at their ends, by object or by page (txb-object, txb-page).
 
 Examples:
   forebay-lab dax --quick --out report
-  forebay-lab dax --periods 0.1,1 --trackers async-wp,compare --json"
+  forebay-lab dax --only windows --periods 0.1,1 --trackers async-wp,compare --json
+  forebay-lab dax --only transactions --out report"
 )]
 pub struct DaxOptions {
-    /// Fewer periods, a smaller region, shorter times.
+    /// Fewer periods, a smaller region, fewer keys, shorter times.
     #[arg(long)]
     pub quick: bool,
+    /// Measure one of the two alone.
+    #[arg(long, value_enum, value_name = "PART")]
+    pub only: Option<DaxPart>,
     /// Only these periods, in seconds: 0.1 to 30.
     #[arg(long, value_delimiter = ',', value_name = "SECONDS", value_parser = period)]
     pub periods: Vec<Duration>,
     /// Only these trackers, like async-wp,fault,compare.
     #[arg(long, value_delimiter = ',', value_name = "TRACKER")]
     pub trackers: Vec<TrackerKind>,
-    /// Size of the region instead of 256M, or of 16M with --quick.
+    /// Size of the region whose windows are measured, instead of 256M, or of 16M with --quick.
     #[arg(long, value_parser = size::parse)]
     pub size: Option<u64>,
     /// Print one JSON list and nothing else; files are then written only with --out.

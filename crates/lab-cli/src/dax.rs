@@ -1,9 +1,15 @@
-//! `forebay-lab dax`: the window of mapped regions against the period, by tracker.
+//! `forebay-lab dax`: the window of mapped regions against the period, by tracker, and what transactions pay.
+
+use std::sync::atomic::AtomicBool;
 
 use forebay_command::{Failure, output, progress};
-use forebay_lab::dax::{DaxReport, DaxScope, NotMeasured, measure};
+use forebay_lab::dax::{DaxReport, DaxScope, NotMeasured, WindowRow, measure};
+use forebay_lab::txb::{
+    NoRows, TransactionsReport, TransactionsRow, TransactionsScope, measure_transactions,
+};
+use indicatif::ProgressBar;
 
-use crate::arguments::DaxOptions;
+use crate::arguments::{DaxOptions, DaxPart};
 use crate::measuring::{self, none_failed};
 
 fn scope(options: &DaxOptions) -> DaxScope {
@@ -25,34 +31,101 @@ fn scope(options: &DaxOptions) -> DaxScope {
     scope
 }
 
-/// Measures every tracker at every period, and writes the report.
+/// What is measured, and what has been.
+struct Run<'o> {
+    options: &'o DaxOptions,
+    is_called_off: &'o AtomicBool,
+    bar: ProgressBar,
+    windows: Vec<WindowRow>,
+    transactions: Vec<TransactionsRow>,
+    not_measured: Vec<String>,
+    failures: Vec<String>,
+}
+
+/// Somebody interrupted it.
+struct CalledOff;
+
+impl Run<'_> {
+    /// Every tracker at every period.
+    fn measure_windows(&mut self, scope: &DaxScope) -> Result<(), CalledOff> {
+        for cell in scope.cells() {
+            let (tracker, period) = cell;
+            let what = format!("{tracker}, {} s", period.as_secs_f64());
+            self.bar.set_message(what.clone());
+            match measure(&self.options.directory, scope, cell, self.is_called_off) {
+                Ok(row) => self.windows.push(row),
+                Err(NotMeasured::NoTracker(why)) => {
+                    self.not_measured.push(format!("{what}: {why}"))
+                }
+                Err(NotMeasured::Failed(why)) => self.failures.push(format!("{what}: {why}")),
+                Err(NotMeasured::CalledOff) => return Err(CalledOff),
+            }
+            self.bar.inc(1);
+        }
+        Ok(())
+    }
+
+    /// Every design under every workload.
+    fn measure_transactions(&mut self, scope: &TransactionsScope) -> Result<(), CalledOff> {
+        for &workload in &scope.workloads {
+            self.bar.set_message(workload.to_string());
+            let directory = &self.options.directory;
+            match measure_transactions(directory, scope, workload, self.is_called_off) {
+                Ok(rows) => self.transactions.extend(rows),
+                Err(NoRows::Failed(why)) => self.failures.push(format!("{workload}: {why}")),
+                Err(NoRows::CalledOff) => return Err(CalledOff),
+            }
+            self.bar.inc(1);
+        }
+        Ok(())
+    }
+
+    /// All that was asked for.
+    fn measure(
+        &mut self,
+        windows: Option<&DaxScope>,
+        transactions: Option<&TransactionsScope>,
+    ) -> Result<(), CalledOff> {
+        let measured = windows.map_or(Ok(()), |scope| self.measure_windows(scope));
+        let measured = measured
+            .and_then(|()| transactions.map_or(Ok(()), |scope| self.measure_transactions(scope)));
+        self.bar.finish_and_clear();
+        measured
+    }
+}
+
+/// Measures what is asked for, and writes the report.
 pub fn run(options: &DaxOptions) -> Result<(), Failure> {
     let scope = scope(options);
+    let transactions = match options.quick {
+        true => TransactionsScope::quick(),
+        false => TransactionsScope::full(),
+    };
     let is_called_off = progress::called_off_flag()?;
-    let cells: Vec<_> = scope.cells().collect();
-    let bar = measuring::bar(cells.len());
-    let (mut rows, mut not_measured, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-    for cell in cells {
-        let (tracker, period) = cell;
-        let what = format!("{tracker}, {} s", period.as_secs_f64());
-        bar.set_message(what.clone());
-        match measure(&options.directory, &scope, cell, &is_called_off) {
-            Ok(row) => rows.push(row),
-            Err(NotMeasured::NoTracker(why)) => not_measured.push(format!("{what}: {why}")),
-            Err(NotMeasured::Failed(why)) => failures.push(format!("{what}: {why}")),
-            Err(NotMeasured::CalledOff) => {
-                bar.finish_and_clear();
-                return Err(measuring::called_off());
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    not_measured.extend(failures.iter().cloned());
+    let windows = (options.only != Some(DaxPart::Transactions)).then_some(&scope);
+    let transactions = (options.only != Some(DaxPart::Windows)).then_some(&transactions);
+    let steps = windows.map_or(0, |scope| scope.cells().count())
+        + transactions.map_or(0, |scope| scope.workloads.len());
+    let mut run = Run {
+        options,
+        is_called_off: &is_called_off,
+        bar: measuring::bar(steps),
+        windows: Vec::new(),
+        transactions: Vec::new(),
+        not_measured: Vec::new(),
+        failures: Vec::new(),
+    };
+    let measured = run.measure(windows, transactions);
+    measured.map_err(|CalledOff| measuring::called_off())?;
+    run.not_measured.extend(run.failures.iter().cloned());
     let report = DaxReport {
         scope: &scope,
-        rows: &rows,
-        not_measured: &not_measured,
+        rows: &run.windows,
+        transactions: transactions.map(|scope| TransactionsReport {
+            scope,
+            rows: &run.transactions,
+        }),
+        not_measured: &run.not_measured,
     };
     measuring::print(
         (options.out.as_ref(), options.json),
@@ -64,8 +137,8 @@ pub fn run(options: &DaxOptions) -> Result<(), Failure> {
         },
     )?;
     // A tracker that this machine lacks is said; with none of them there is nothing to show.
-    if rows.is_empty() {
-        failures.clone_from(&not_measured);
+    if run.windows.is_empty() && windows.is_some() {
+        run.failures.clone_from(&run.not_measured);
     }
-    none_failed(&failures)
+    none_failed(&run.failures)
 }

@@ -21,6 +21,7 @@ mod scratch;
 mod shared;
 #[cfg(test)]
 mod testing;
+pub mod txb;
 pub mod workload;
 
 pub use engine::{Engine, EngineStats, EngineTransaction};

@@ -10,6 +10,7 @@ mod keep;
 mod lease;
 mod mapping;
 mod open;
+mod persist;
 mod watched;
 mod worker;
 

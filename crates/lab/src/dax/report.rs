@@ -8,14 +8,17 @@ use forebay_harness::{Chart, Page, Section, Series, Shape, Table, digits, write_
 use serde_json::{Value, json};
 
 use super::{DaxScope, WindowRow};
+use crate::txb::TransactionsReport;
 
 /// What a run found.
 #[derive(Clone, Copy, Debug)]
 pub struct DaxReport<'a> {
     /// What it covered.
     pub scope: &'a DaxScope,
-    /// A row for each design, tracker and period.
+    /// A row for each tracker and period.
     pub rows: &'a [WindowRow],
+    /// What transactions pay under each design, where that was measured.
+    pub transactions: Option<TransactionsReport<'a>>,
     /// What could not be measured, a line each.
     pub not_measured: &'a [String],
 }
@@ -52,17 +55,35 @@ impl DaxReport<'_> {
         self.page().write(&folder.join("dax.html"))
     }
 
-    /// The rows.
+    /// The rows: those of windows have a `tracker`, those of transactions a `workload`.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        json!(self.rows)
+        let windows = self.rows.iter().map(|row| json!(row));
+        let transactions = self.transactions.map_or(&[][..], |report| report.rows);
+        let transactions = transactions.iter().map(|row| json!(row));
+        windows.chain(transactions).collect()
     }
 
     /// For a terminal: a line for each row.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = format!(
-            "{:22} {:>8} {:>9} {:>9} {:>9} {:>8}\n",
+        let mut text = String::new();
+        if !self.rows.is_empty() {
+            self.windows_to_text(&mut text);
+        }
+        if let Some(transactions) = self.transactions {
+            text += &transactions.to_text();
+        }
+        for line in self.not_measured {
+            let _ = writeln!(text, "not measured: {line}");
+        }
+        text
+    }
+
+    fn windows_to_text(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "{:22} {:>8} {:>9} {:>9} {:>9} {:>8}",
             "window in s", "period", "p50", "p99", "maximum", "held"
         );
         for row in self.rows {
@@ -75,10 +96,6 @@ impl DaxReport<'_> {
                 row.held_pages
             );
         }
-        for line in self.not_measured {
-            let _ = writeln!(text, "not measured: {line}");
-        }
-        text
     }
 
     /// The page; the rows come along.
@@ -91,19 +108,12 @@ impl DaxReport<'_> {
                 ..Section::default()
             });
         }
-        let mut windows = Section::new(
-            "How long a page is not protected",
-            "From its first store, or rather from the end of the scan before it was found written, to the end of the \
-             pass that covered it. The line of one period is what no design that makes passes can be below for a page \
-             that is stored to just after one.",
-            SHOWN.iter().map(|shown| Some(self.chart(shown))),
-        );
-        windows
-            .tables
-            .push(("What the passes did".into(), self.counts()));
-        sections.push(windows);
+        if !self.rows.is_empty() {
+            sections.push(self.windows());
+        }
+        sections.extend(self.transactions.map(|report| report.section()));
         Page {
-            title: "Mapped regions: the window against the period".into(),
+            title: "Mapped regions: what redundancy costs, and when it comes".into(),
             lead: self.lead(),
             sections,
             attachments: vec![(
@@ -114,9 +124,34 @@ impl DaxReport<'_> {
         }
     }
 
+    fn windows(&self) -> Section {
+        let mut windows = Section::new(
+            "How long a page is not protected",
+            "From its first store, or rather from the end of the scan before it was found written, to the end of the \
+             pass that covered it. The line of one period is what no design that makes passes can be below for a page \
+             that is stored to just after one.",
+            SHOWN.iter().map(|shown| Some(self.chart(shown))),
+        );
+        windows
+            .tables
+            .push(("What the passes did".into(), self.counts()));
+        windows.paragraphs.extend(self.how_windows_were_measured());
+        windows
+    }
+
     fn lead(&self) -> Vec<String> {
-        let scope = self.scope;
         let mut lead = vec![
+            "Times are this machine's and vary from run to run; lines, fences and pages are counted.".to_owned(),
+        ];
+        if self.scope.is_quick {
+            lead.push("A quick run: fewer places, a smaller region, short times.".into());
+        }
+        lead
+    }
+
+    fn how_windows_were_measured(&self) -> [String; 2] {
+        let scope = self.scope;
+        [
             format!(
                 "A region of {} MiB with a copy beside it. One thread stores into {} distinct pages a second, another \
                  one into four pages without a pause; each measurement lasts {} periods.",
@@ -128,12 +163,7 @@ impl DaxReport<'_> {
              again. The tracker compare can hold no writers: there such a page waits for a pass that meets it at rest, \
              and the maximum counts what still waited in the end."
                 .to_owned(),
-            "Times are this machine's and vary from run to run; what the passes wrote is counted.".to_owned(),
-        ];
-        if scope.is_quick {
-            lead.push("A quick run: fewer places, a smaller region, short times.".into());
-        }
-        lead
+        ]
     }
 
     fn chart(&self, shown: &Shown) -> Chart {
@@ -251,6 +281,7 @@ mod tests {
         let report = DaxReport {
             scope: &scope,
             rows: &rows,
+            transactions: None,
             not_measured: &["fault: this kernel has none".to_owned()],
         };
         let [_, p99, longest] = SHOWN.map(|shown| report.chart(&shown));
