@@ -100,5 +100,6 @@ forebay_pmem::define_mutants! {
         TestedRowNotSettled,
         RowFreedWithMate,
         GroupTakenWithPairs,
+        RowNotRebuilt,
     }
 }

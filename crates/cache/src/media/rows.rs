@@ -86,6 +86,13 @@ impl Media {
         self.row_place(column.row, self.geometry.column_member(column))
     }
 
+    /// Whether a slot is a column whose place does not count, so that the others of its row alone tell of it.
+    #[cold]
+    pub(crate) fn is_column_absent(&self, slot: u32) -> bool {
+        let column = self.column_of(slot);
+        column.is_some_and(|column| self.column_place(column).is_none())
+    }
+
     /// Where a column is read. Where it does not count something is, which is wrong by its check.
     pub(super) fn column_halves<'m>(&'m self, mirror: &'m Mirror, column: Column) -> Halves<'m> {
         match self.column_place(column) {
@@ -168,6 +175,9 @@ impl Media {
 
     /// The member that is stored to and whose place of a row does not count.
     fn lacks_row(&self, row: u32) -> Option<u32> {
+        if mutated(Mutant::RowNotRebuilt) {
+            return None;
+        }
         let served = self.mirror_of_rows().view(self.opened()).served;
         let live = (0..self.geometry.members).filter(|member| served.is_live(*member));
         live.into_iter()

@@ -331,6 +331,13 @@ impl Table {
             return CopiedFrom::First;
         }
         match self.media.is_mirrored() && self.copy_other(entry, out) {
+            // Nothing is wrong with it: its member is out.
+            true if entry
+                .slot()
+                .is_some_and(|slot| self.media.is_column_absent(slot)) =>
+            {
+                CopiedFrom::First
+            }
             true => CopiedFrom::Other,
             false => CopiedFrom::Nowhere,
         }
