@@ -101,6 +101,7 @@ tests_and_images() {
         step "crash-images-$engine" 60 check run --engine "$engine" --images 20000
     done
     step faults 20 "$PROGRAMS/forebay-verify" faults --quick
+    step faults-parity 20 "$PROGRAMS/forebay-verify" faults --quick --pools parity
     step faults-checksum 20 "$PROGRAMS/forebay-verify" faults --quick --pools checksum
     step crash-images-files 70 check files --images 20000 --seconds 60
     step printed 20 check printed
