@@ -43,7 +43,7 @@ pub enum Redundancy {
 
 impl Redundancy {
     /// Whether all metadata is on each member, and what the backing lacks survives the death of any one.
-    pub(crate) fn is_mirrored(self) -> bool {
+    pub fn is_mirrored(self) -> bool {
         matches!(self, Redundancy::Mirror | Redundancy::Parity)
     }
 

@@ -5,7 +5,7 @@ mod halves;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use forebay::unstable::locate_block;
+use forebay::unstable::{locate_block, medium_areas};
 use forebay::{
     Backing, ErrorKind, MemberState, Pool, PoolOptions, Redundancy, Region, RuntimeOptions, Volume,
 };
@@ -96,6 +96,36 @@ fn a_transaction_fills_rows_of_its_own_and_the_rest_is_on_two_members() {
         put(&mirror.volume, 62..62 + width - 1, 7);
         assert_eq!(in_rows(&mirror.volume, 60..61), 0);
         assert_eq!(in_rows(&mirror.volume, 62..62 + width - 1), 0);
+    }
+}
+
+#[test]
+fn columns_and_their_parity_are_where_the_format_says() {
+    for members in 3..=8 {
+        let mirror = rows(members);
+        let width = members as u64 - 1;
+        put(&mirror.volume, 0..3 * width, 7);
+        let areas = medium_areas(&mirror.pool);
+        let (_, slots) = areas.last().expect("slots come last");
+        let states = mirror.members.iter().map(|member| member.crash_state());
+        let states: Vec<_> = states.collect();
+        for first in (0..3 * width).step_by(width as usize) {
+            let mut parity = vec![0; BLOCK];
+            let start = mirror.locate(first).bytes[0].1.start;
+            let row = ((start - slots.start) / BLOCK as u64) as usize;
+            for (column, block) in (first..first + width).enumerate() {
+                let member = (row % members + 1 + column) % members;
+                let place = (member, start..start + BLOCK as u64);
+                assert_eq!(mirror.locate(block).bytes, [place]);
+                let bytes = noise(7 + block);
+                parity
+                    .iter_mut()
+                    .zip(bytes)
+                    .for_each(|(sum, byte)| *sum ^= byte);
+            }
+            let found = states[row % members].durable();
+            assert!(found[start as usize..][..BLOCK] == parity, "row {row}");
+        }
     }
 }
 

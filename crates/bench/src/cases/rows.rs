@@ -52,7 +52,7 @@ pub fn first_changes(bench: &Bench) -> Result<Vec<Row>> {
     let pool = Pool::create(&pools::idle(
         members.with(Redundancy::Parity, bench.pool_bytes),
     ))?;
-    let blocks = pool.stats().slots / 4;
+    let blocks = pool.stats().slots / 2;
     let volume = pool.attach(forebay::Backing::memory(blocks * BLOCK_BYTES as u64))?;
     pools::fill(&volume, blocks)?;
     pool.checkpoint()?;

@@ -23,7 +23,7 @@ fn xor_into(sum: &mut [u8], bytes: &[u8]) {
 pub(crate) enum RowSum {
     /// It is zero, or some place does not count, so that it tells nothing.
     Sound,
-    /// It is not, and the parity is on a page that its medium has.
+    /// It is not: a column is wrong, one that no entry names any more, or the parity.
     Wrong,
 }
 
@@ -45,7 +45,7 @@ impl Media {
 
     /// Streams a block into a column of a row that the caller has to itself, from the first to the last in turn, and behind
     /// that one the parity, which is collected in `parity`; returns the block's CRC-32C. Durable after a fence.
-    #[cold]
+    #[inline(never)]
     pub(crate) fn stream_column(&self, column: Column, block: &[u8], parity: &mut Vec<u8>) -> u32 {
         let (mirror, geometry) = (self.mirror_of_rows(), &self.geometry);
         let view = mirror.view(self.opened());
