@@ -70,6 +70,15 @@ impl Half<'_> {
 }
 
 impl Media {
+    /// Notes of a slot that recovery found a block in that the backing lacks: both halves hold it.
+    pub(crate) fn found_copied(&self, slot: u32) {
+        if let Some(mirror) = &self.mirror
+            && self.geometry.column_of(slot).is_none()
+        {
+            mirror.note_both(slot, self.pair(slot));
+        }
+    }
+
     /// Whether some half of the slot has this CRC32C of its first `len` bytes. If only one has, the other is made the
     /// same, durably with the next fence.
     pub(crate) fn settle_halves(&self, slot: u32, len: usize, crc: u32) -> bool {

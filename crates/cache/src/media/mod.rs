@@ -363,14 +363,6 @@ impl Media {
         // What of a row was there, the others give.
         self.geometry.column_of(slot).is_none() && self.pair(slot).first == missing
     }
-    /// Notes of a slot that recovery found a block in that the backing lacks: both halves hold it.
-    pub(crate) fn found_copied(&self, slot: u32) {
-        if let Some(mirror) = &self.mirror
-            && self.geometry.column_of(slot).is_none()
-        {
-            mirror.note_both(slot, self.pair(slot));
-        }
-    }
     #[inline(always)]
     fn member(&self, number: usize) -> &Region {
         match number.checked_sub(1) {
