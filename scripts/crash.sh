@@ -15,7 +15,7 @@ check() {
 }
 
 check run --images "${IMAGES:-2000000}" --seconds "${SECONDS_MAX:-3600}"
-for engine in forebay-in-dram forebay-checksum forebay-mirror classic ubj tinca spindle; do
+for engine in forebay-in-dram forebay-checksum forebay-mirror forebay-parity classic ubj tinca spindle; do
     echo "$engine:"
     check run --engine "$engine" --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 done

@@ -97,10 +97,11 @@ tests_and_images() {
     step tests 420 env --default-signal cargo test --profile "$PROFILE" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
     step model 120 cargo test --profile "$PROFILE" -j"$JOBS" -p forebay-model -- --nocapture
     step crash-images 150 check run --images 100000
-    for engine in forebay-checksum forebay-mirror classic ubj tinca spindle; do
+    for engine in forebay-checksum forebay-mirror forebay-parity classic ubj tinca spindle; do
         step "crash-images-$engine" 60 check run --engine "$engine" --images 20000
     done
     step faults 20 "$PROGRAMS/forebay-verify" faults --quick
+    step faults-parity 20 "$PROGRAMS/forebay-verify" faults --quick --pools parity
     step faults-checksum 20 "$PROGRAMS/forebay-verify" faults --quick --pools checksum
     step crash-images-files 70 check files --images 20000 --seconds 60
     step printed 20 check printed

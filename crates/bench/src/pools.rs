@@ -45,8 +45,8 @@ pub fn idle(options: PoolOptions) -> PoolOptions {
     options.dirty_high_per_mille(1000).dirty_low_per_mille(1000)
 }
 
-/// Two files in memory; removed when dropped.
-pub struct Members([ScratchFile; 2]);
+/// Files in memory, mostly two; removed when dropped.
+pub struct Members(Vec<ScratchFile>);
 
 impl Members {
     /// Their names.
@@ -55,25 +55,30 @@ impl Members {
     }
     /// The same by another name.
     pub fn named(scratch: &Scratch, name: &str) -> Members {
+        Members::many(scratch, name, 2)
+    }
+    /// So many, by this name.
+    pub fn many(scratch: &Scratch, name: &str, count: usize) -> Members {
+        let letters = ('a'..).take(count);
         let file = |member| scratch.file(&format!("{name}-{member}"));
-        Members([file('a'), file('b')])
+        Members(letters.map(file).collect())
     }
     /// Where they are.
-    pub fn paths(&self) -> [&Path; 2] {
-        [self.0[0].path(), self.0[1].path()]
+    pub fn paths(&self) -> Vec<&Path> {
+        self.0.iter().map(|file| file.path()).collect()
     }
     /// A mirror of them.
     pub fn mirror(&self, member_bytes: u64) -> PoolOptions {
         self.with(Redundancy::Mirror, member_bytes)
     }
-    /// A pool over both.
+    /// A pool over all.
     pub fn with(&self, redundancy: Redundancy, member_bytes: u64) -> PoolOptions {
         self.none(member_bytes).redundancy(redundancy)
     }
-    /// A pool over both without redundancy.
+    /// A pool over all without redundancy.
     pub fn none(&self, member_bytes: u64) -> PoolOptions {
         options(self.0[0].path(), member_bytes)
-            .members([self.0[1].path()])
+            .members(self.paths().into_iter().skip(1))
             .redundancy(Redundancy::None)
     }
 }

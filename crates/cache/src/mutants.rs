@@ -94,5 +94,12 @@ forebay_pmem::define_mutants! {
         LostPageAcknowledgedUnnoted,
         OnlyHalfTakenOut,
         RetiredSlotReused,
+        DeltaInRow,
+        ParityBeforeLastBlock,
+        ParityNotStreamed,
+        TestedRowNotSettled,
+        RowFreedWithMate,
+        GroupTakenWithPairs,
+        RowNotRebuilt,
     }
 }

@@ -32,6 +32,9 @@ pub enum Redundancy {
     /// Every block that its backing lacks is on two members, and all metadata on each: all members but one are enough. A
     /// commit still waits for one fence. Blocks that the backing has are on one.
     Mirror,
+    /// As a mirror, on three members and more, but blocks that one transaction writes whole share a parity: of *n* members each *n* - 1
+    /// of them take *n* places, where a mirror takes two for each. What is left over, and what is changed in part, is on two.
+    Parity,
     /// Each byte is on one member, and nothing that a member returns wrong is believed: also a line of the pool's table
     /// that was lost on its way, or went elsewhere, is found by its seal. What is wrong is an error, or fetched again if
     /// the backing has it.
@@ -39,11 +42,16 @@ pub enum Redundancy {
 }
 
 impl Redundancy {
+    /// Whether all metadata is on each member, and what the backing lacks survives the death of any one.
+    pub fn is_mirrored(self) -> bool {
+        matches!(self, Redundancy::Mirror | Redundancy::Parity)
+    }
+
     /// Refuses a mode that rests on the blocks' checksums.
     pub(crate) fn check_without_checksums(self) -> Result<()> {
         let cannot = match self {
             Redundancy::None => return Ok(()),
-            Redundancy::Mirror => {
+            Redundancy::Mirror | Redundancy::Parity => {
                 "a mirror without checksums could not tell which half of a block is right"
             }
             Redundancy::Checksum => {

@@ -58,6 +58,10 @@ fn places_of(geometry: &Geometry, slot: u32) -> Vec<(usize, u64)> {
     if !geometry.is_mirrored {
         return vec![geometry.slot_place(slot)];
     }
+    if let Some(column) = geometry.column_of(slot) {
+        let member = geometry.column_member(column) as usize;
+        return vec![(member, geometry.row_offset(column.row))];
+    }
     let pair = geometry.slot_pair(slot);
     vec![
         (pair.first as usize, pair.first_offset),

@@ -34,6 +34,7 @@ impl Golden {
             golden("mirror", 2, mirror()),
             golden("mirror-of-three", 3, mirror()),
             golden("checksum", 1, tiny().redundancy(Redundancy::Checksum)),
+            golden("rows", 3, tiny().redundancy(Redundancy::Parity)),
         ]
     }
 }
@@ -72,7 +73,7 @@ fn images_of_format_1_open_and_hold_what_they_held() {
         );
         let pool = open(&images, quiet()).unwrap_or_else(|error| panic!("{name}: {error}"));
         check(&pool, name);
-        let is_mirror = pool.redundancy() == Redundancy::Mirror;
+        let is_mirror = pool.redundancy().is_mirrored();
         for gone in (0..images.len()).filter(|_| is_mirror) {
             let mut left = images.clone();
             left.remove(gone);

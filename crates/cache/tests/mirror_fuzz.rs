@@ -1,4 +1,4 @@
-//! Random work on a mirror whose members go and come, with power cuts between: all that are in but one are enough.
+//! Random work on a mirror, and on one with rows, whose members go and come, with power cuts between: all that are in but one are enough.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const MEMBER_BYTES: u64 = 32 << 10;
 /// Power cuts for each seed.
 const LIVES: usize = 4;
 
-fn options(strict: bool) -> PoolOptions {
+fn options(strict: bool, redundancy: Redundancy) -> PoolOptions {
     PoolOptions::default()
         .block_bytes(BLOCK as u32)
         .unit_bytes(256)
@@ -27,11 +27,11 @@ fn options(strict: bool) -> PoolOptions {
         .background(false)
         .accept_stale(true)
         .strict(strict)
-        .redundancy(Redundancy::Mirror)
+        .redundancy(redundancy)
 }
 
 fn runtime() -> RuntimeOptions {
-    options(false).runtime_options().clone()
+    options(false, Redundancy::Mirror).runtime_options().clone()
 }
 
 type Data = [u8; BLOCK];
@@ -43,6 +43,7 @@ struct Play {
     members: Vec<Arc<Shadow>>,
     store: Arc<MemoryStore>,
     held: Vec<Data>,
+    has_rows: bool,
 }
 
 /// A transaction that is held open, with what it will have written.
@@ -68,6 +69,17 @@ impl Play {
         }
         volume.write(block as u64, &data).expect("write");
         self.held[block] = data;
+    }
+
+    /// Several blocks by one transaction, which fill rows.
+    fn wide(&mut self, volume: &Volume) {
+        let count = self.rng.usize(2..10);
+        let first = self.rng.usize(..USED - count);
+        let blocks: Vec<Data> = (0..count)
+            .map(|_| std::array::from_fn(|_| self.rng.u8(..)))
+            .collect();
+        volume.write(first as u64, &blocks.concat()).expect("write");
+        self.held[first..first + count].copy_from_slice(&blocks);
     }
 
     fn part(&mut self, volume: &Volume, block: usize) {
@@ -124,6 +136,7 @@ impl Play {
     fn step<'v>(&mut self, pool: &Pool, volume: &'v Volume, open: &mut Open<'v>) {
         let block = self.rng.usize(..USED);
         match self.rng.u8(..24) {
+            0..4 if self.has_rows => self.wide(volume),
             0..6 => self.whole(volume, block),
             6..10 => self.part(volume, block),
             10..12 => self.append(volume, block),
@@ -202,10 +215,11 @@ impl Play {
         }
     }
 
-    fn run(seed: u64) {
+    fn run(seed: u64, redundancy: Redundancy) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let strict = rng.u8(..4) == 0;
-        let members = 2 + seed % 3;
+        let has_rows = redundancy == Redundancy::Parity;
+        let members = 2 + u64::from(has_rows) + seed % 3;
         let new = |_| Arc::new(Shadow::new(MEMBER_BYTES, ShadowModel::Lines));
         let members = (0..members).map(new).collect();
         let mut play = Play {
@@ -214,9 +228,10 @@ impl Play {
             members,
             store: Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64)),
             held: vec![[0; BLOCK]; USED],
+            has_rows,
         };
         let on = play.members.iter().cloned().map(Region::on_shadow);
-        let mut pool = Pool::create_on(on.collect(), &options(strict)).expect("create");
+        let mut pool = Pool::create_on(on.collect(), &options(strict, redundancy)).expect("create");
         for _ in 0..LIVES {
             let volume = play.attach(&pool);
             play.check(&pool, &volume, "all");
@@ -241,5 +256,10 @@ impl Play {
 
 #[test]
 fn whatever_happens_all_members_that_are_in_but_one_are_enough() {
-    (0..300).for_each(Play::run);
+    (0..300).for_each(|seed| Play::run(seed, Redundancy::Mirror));
+}
+
+#[test]
+fn whatever_happens_all_members_with_rows_that_are_in_but_one_are_enough() {
+    (0..300).for_each(|seed| Play::run(seed, Redundancy::Parity));
 }

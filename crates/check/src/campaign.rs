@@ -186,7 +186,7 @@ impl Campaign<'_> {
         let lost = (0..lost::ROUND_SCENARIOS)
             .map(|number| Scenario::Lost(seed * lost::ROUND_SCENARIOS + number));
         let rebuilt = match self.limits.subject {
-            Subject::PoolMirrored => rebuilt::ROUND_SCENARIOS,
+            _ if self.limits.subject.is_mirrored() => rebuilt::ROUND_SCENARIOS,
             _ => 0,
         };
         let rebuilt =
@@ -315,7 +315,7 @@ pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
         row("images_killed", outcome.killed, "images"),
         row("crash_violations", violations, "violations"),
     ];
-    if limits.subject == Subject::PoolMirrored {
+    if limits.subject.is_mirrored() {
         let is_false = |found: &&Violation| found.text.contains(FALSE_DAMAGE);
         let false_damage = outcome.violations.iter().filter(is_false).count();
         let [dead, stale, rebuild, scrub] = outcome.mirrored;
@@ -400,6 +400,7 @@ mod tests {
             (Subject::PoolInDram, 1_000),
             (Subject::PoolChecksum, 1_000),
             (Subject::PoolMirrored, 1_000),
+            (Subject::PoolRows, 1_000),
         ];
         for (subject, images) in pools.into_iter().chain([(Subject::Files, 60)]) {
             let outcome = run_alone(subject, images);

@@ -34,6 +34,7 @@ mod pool_actor;
 mod process;
 mod rebuilt;
 mod refusal;
+mod rows;
 mod scenario;
 mod scheduler;
 mod search;

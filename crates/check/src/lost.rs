@@ -58,7 +58,10 @@ impl Loss {
             pages.any(|page| *page < bytes.end && bytes.start < *page + PAGE_BYTES as u64)
         };
         let has_lost = |(member, _): &(usize, Range<u64>)| !lost[*member].is_empty();
+        let has_any = |pages: &&Vec<u64>| !pages.is_empty();
         let is_hit = match shape.mirrored {
+            // A column, of which the others tell as long as one member alone is out.
+            true if bytes.len() == 1 => lost.iter().filter(has_any).count() > 1,
             true => bytes
                 .chunks(2)
                 .any(|halves| halves.iter().any(is_hit) && halves.iter().all(has_lost)),

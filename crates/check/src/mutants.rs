@@ -56,6 +56,13 @@ impl Fault {
                 | mutants::Mutant::LostPageAcknowledgedUnnoted
                 | mutants::Mutant::OnlyHalfTakenOut
                 | mutants::Mutant::RetiredSlotReused => Subject::PoolMirrored,
+                mutants::Mutant::DeltaInRow
+                | mutants::Mutant::ParityBeforeLastBlock
+                | mutants::Mutant::ParityNotStreamed
+                | mutants::Mutant::TestedRowNotSettled
+                | mutants::Mutant::RowFreedWithMate
+                | mutants::Mutant::GroupTakenWithPairs
+                | mutants::Mutant::RowNotRebuilt => Subject::PoolRows,
                 _ => Subject::Pool,
             }
         );

@@ -3,6 +3,7 @@
 use crate::focus::Focus;
 use crate::lost;
 use crate::rebuilt;
+use crate::rows;
 use crate::scenario::{Script, Shape};
 use crate::scheduler::Policy;
 use crate::subject::{Subject, random_script};
@@ -95,19 +96,28 @@ impl Scenario {
 
     /// All that a scenario is made of.
     pub fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
-        let (mut shape, script, policy, rng) = self.drawn(subject);
+        let (mut shape, mut script, policy, mut rng) = self.drawn(subject);
         shape.entries_in_dram = subject == Subject::PoolInDram;
         if subject == Subject::PoolChecksum {
             // It is made with them alone.
             (shape.sealed, shape.checksums) = (true, true);
         }
-        if subject == Subject::PoolMirrored {
+        if subject.is_mirrored() {
             let members = match shape.mirrored {
                 // The script names them.
                 true => shape.members,
-                false => rebuilt::member_count(&mut rng.clone()),
+                false => member_count(subject, &mut rng.clone()),
             };
-            shape = shape.mirrored_on(members);
+            shape = match subject {
+                Subject::PoolRows => rows::shape(shape, members),
+                _ => shape.mirrored_on(members),
+            };
+        }
+        if subject == Subject::PoolRows {
+            rows::widen(&mut rng, &shape, &mut script);
+            if !matches!(self, Scenario::Systematic { .. }) {
+                rows::stretch(&mut rng, &mut shape, &mut script);
+            }
         }
         (shape, script, policy, rng)
     }
@@ -135,9 +145,12 @@ impl Scenario {
             Scenario::Lost(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);
                 let mut shape = lost::shape(&mut rng);
-                if subject == Subject::PoolMirrored {
-                    let members = rebuilt::member_count(&mut rng);
-                    shape = shape.mirrored_on(members);
+                if subject.is_mirrored() {
+                    let members = member_count(subject, &mut rng);
+                    shape = match subject {
+                        Subject::PoolRows => rows::shape(shape, members),
+                        _ => shape.mirrored_on(members),
+                    };
                 }
                 let script = lost::script(&mut rng, &shape);
                 let policy = lost::policy(&mut rng, script.len());
@@ -145,7 +158,11 @@ impl Scenario {
             }
             Scenario::Rebuilt(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);
-                let shape = rebuilt::shape(&mut rng);
+                let mut shape = rebuilt::shape(&mut rng);
+                if subject == Subject::PoolRows {
+                    let members = shape.members + 1;
+                    shape = rows::shape(shape, members);
+                }
                 let script = rebuilt::script(&mut rng, &shape);
                 let policy = rebuilt::policy(&mut rng, script.len());
                 (shape, script, policy, rng)
@@ -166,6 +183,15 @@ impl Scenario {
                 (shape, steps, Policy::Preemptions(list), rng)
             }
         }
+    }
+}
+
+/// Members of a mirror, drawn from `rng`; one more where they have rows.
+fn member_count(subject: Subject, rng: &mut fastrand::Rng) -> usize {
+    let members = rebuilt::member_count(rng);
+    match subject {
+        Subject::PoolRows => members + 1,
+        _ => members,
     }
 }
 

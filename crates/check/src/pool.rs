@@ -51,6 +51,7 @@ fn options(shape: &Shape) -> PoolOptions {
         .always_compare(true)
         .entries_in_dram(shape.entries_in_dram)
         .redundancy(match (shape.mirrored, shape.sealed) {
+            (true, _) if shape.has_rows => Redundancy::Parity,
             (true, _) => Redundancy::Mirror,
             (false, true) => Redundancy::Checksum,
             (false, false) => Redundancy::None,

@@ -56,6 +56,8 @@ pub struct Shape {
     pub entries_in_dram: bool,
     /// The members hold the same: each block two of them.
     pub mirrored: bool,
+    /// Of those: what one transaction writes may share a parity.
+    pub has_rows: bool,
     /// Lines of the table have seals, and one copy.
     pub sealed: bool,
     /// An engine and not a pool: of the above only the sizes of blocks, slots and disk and
@@ -130,6 +132,7 @@ impl Shape {
             grows: rng.u8(..6) == 0,
             entries_in_dram: false,
             mirrored: false,
+            has_rows: false,
             sealed: false,
             engine: None,
         }
@@ -161,6 +164,7 @@ impl Shape {
             grows: false,
             entries_in_dram: false,
             mirrored: false,
+            has_rows: false,
             sealed: false,
             engine: None,
         }
@@ -214,7 +218,11 @@ impl Shape {
         let unit = self.unit_bytes() as u64;
         let round = |bytes: u64| bytes.next_multiple_of(unit);
         let slots = slots.next_multiple_of(self.members) as u64;
-        let entries = (slots + slots / 8 + 4).next_multiple_of(4);
+        let blocks = match self.has_rows {
+            true => slots / self.members as u64 * 2 * (self.members as u64 - 1),
+            false => slots,
+        };
+        let entries = (blocks + blocks / 8 + 4).next_multiple_of(4);
         let head_units = if self.mirrored { 7 } else { 5 };
         let has_seals = self.mirrored || self.sealed;
         let seals = if has_seals { entries * 2 } else { 0 };

@@ -25,6 +25,8 @@ const IN_DRAM: &str = "forebay-in-dram";
 const CHECKSUM: &str = "forebay-checksum";
 /// And pools on members that hold the same.
 const MIRRORED: &str = "forebay-mirror";
+/// And those in which large transactions fill rows with parity.
+const ROWS: &str = "forebay-parity";
 
 /// What is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub enum Subject {
     /// The same on two to four members that hold the same: each image is recovered with all, with each one dead, and with
     /// an old copy in its place.
     PoolMirrored,
+    /// The same on three to five members, where large transactions fill rows with parity.
+    PoolRows,
     /// An engine behind the trait that all of them have.
     Engine {
         /// Which one.
@@ -62,8 +66,13 @@ impl Subject {
     pub fn is_pool(self) -> bool {
         matches!(
             self,
-            Subject::Pool | Subject::PoolInDram | Subject::PoolChecksum | Subject::PoolMirrored
-        )
+            Subject::Pool | Subject::PoolInDram | Subject::PoolChecksum
+        ) || self.is_mirrored()
+    }
+
+    /// Whether its members hold the same.
+    pub fn is_mirrored(self) -> bool {
+        matches!(self, Subject::PoolMirrored | Subject::PoolRows)
     }
 
     /// An engine of the lab.
@@ -95,6 +104,7 @@ impl Subject {
             Subject::PoolInDram => format!(" --engine {IN_DRAM}"),
             Subject::PoolChecksum => format!(" --engine {CHECKSUM}"),
             Subject::PoolMirrored => format!(" --engine {MIRRORED}"),
+            Subject::PoolRows => format!(" --engine {ROWS}"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { " --as-printed" } else { "" };
                 format!(" --engine {maker}{printed}")
@@ -110,6 +120,7 @@ impl Subject {
             Subject::PoolInDram => format!("{what}_entries_in_dram"),
             Subject::PoolChecksum => format!("{what}_checksum"),
             Subject::PoolMirrored => format!("{what}_mirror"),
+            Subject::PoolRows => format!("{what}_parity"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { "_as_printed" } else { "" };
                 format!("{what}_{maker}{printed}")
@@ -159,6 +170,7 @@ impl FromStr for Subject {
             IN_DRAM => Ok(Subject::PoolInDram),
             CHECKSUM => Ok(Subject::PoolChecksum),
             MIRRORED => Ok(Subject::PoolMirrored),
+            ROWS => Ok(Subject::PoolRows),
             "files" => Ok(Subject::Files),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {

@@ -48,6 +48,7 @@ pub fn reports(members: &[Member]) -> Vec<Value> {
 pub fn redundancy_word(redundancy: Redundancy) -> &'static str {
     match redundancy {
         Redundancy::Mirror => "mirror",
+        Redundancy::Parity => "parity",
         Redundancy::Checksum => "checksum",
         _ => "none",
     }
@@ -56,7 +57,9 @@ pub fn redundancy_word(redundancy: Redundancy) -> &'static str {
 /// How a mirrored pool stands, in one line; none of another pool.
 pub fn condition(pool: &Pool, members: &[Member]) -> Option<String> {
     let witness = pool.witness();
-    (pool.redundancy() == Redundancy::Mirror).then(|| condition_of(members, witness.as_ref()))
+    pool.redundancy()
+        .is_mirrored()
+        .then(|| condition_of(members, witness.as_ref()))
 }
 
 /// The witness of a pool, as JSON; null if it has none.
@@ -137,7 +140,7 @@ pub fn list(pool: &Pool, given: &[PathBuf]) -> Value {
     let members = of(pool, given);
     let mut report =
         json!({"redundancy": redundancy_word(pool.redundancy()), "members": reports(&members)});
-    if pool.redundancy() == Redundancy::Mirror {
+    if pool.redundancy().is_mirrored() {
         report["witness"] = witness_report(pool);
     }
     if let Some(condition) = condition(pool, &members) {
@@ -267,9 +270,9 @@ impl Rebuild {
 
 /// The members of a mirrored pool.
 fn of_mirror(pool: &Pool, given: &[PathBuf]) -> Result<Vec<Member>, Failure> {
-    match pool.redundancy() {
-        Redundancy::Mirror => Ok(of(pool, given)),
-        _ => Err(Failure::Arguments(String::from(
+    match pool.redundancy().is_mirrored() {
+        true => Ok(of(pool, given)),
+        false => Err(Failure::Arguments(String::from(
             "this pool is no mirror: none of its members can be taken out; forebay create --redundancy mirror makes one",
         ))),
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forebay::{Pool, Redundancy, TallySums, VolumeStats};
+use forebay::{Pool, TallySums, VolumeStats};
 use forebay_command::disks::report::{backing, memory};
 use forebay_command::json_path;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub fn stat(pool: &Pool, given: &[PathBuf]) -> Value {
         "totals": totals(&stats.totals),
         "volumes": stats.volumes.iter().map(volume).collect::<Vec<_>>(),
     });
-    if pool.redundancy() == Redundancy::Mirror {
+    if pool.redundancy().is_mirrored() {
         report["witness"] = members::witness_report(pool);
     }
     if let Some(condition) = members::condition(pool, &members) {

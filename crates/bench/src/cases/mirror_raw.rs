@@ -19,7 +19,8 @@ const BOTH: &str = "to both files";
 /// Sixteen blocks and a fence.
 pub fn sixteens(bench: &Bench) -> Result<Vec<Row>> {
     let files = Members::named(&bench.scratch, "raw");
-    let [first, second] = files.paths();
+    let paths = files.paths();
+    let (first, second) = (paths[0], paths[1]);
     let regions = [
         pools::raw_memory(first, bench.pool_bytes)?,
         pools::raw_memory(second, bench.pool_bytes)?,

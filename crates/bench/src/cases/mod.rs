@@ -19,6 +19,7 @@ mod page_pool;
 mod reads;
 mod recovery;
 mod replacement;
+mod rows;
 
 pub use bench::Bench;
 pub use nbd::serve as nbd_server;
@@ -191,6 +192,22 @@ pub const CASES: &[Case] = &[
             ("mirror_append_256b_vs_none", AtLeast(0.60)),
         ],
         run: mirror_times::commits,
+    },
+    Case {
+        rows: &[
+            ("rows3_16x4k_fences", AtMost(1.1)),
+            ("rows3_16x4k_lines_per_block", AtMost(91.0)),
+            ("rows4_16x4k_lines_per_block", AtMost(83.0)),
+        ],
+        run: rows::sixteen_blocks,
+    },
+    Case {
+        rows: &[("rows_first_delta_lines", AtMost(133.0))],
+        run: rows::first_changes,
+    },
+    Case {
+        rows: &[("rows3_16x4k_vs_none", AtLeast(0.60))],
+        run: rows::commits,
     },
     Case {
         rows: &[("raw_pair_16x4k_vs_raw", Reported)],

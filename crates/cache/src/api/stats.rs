@@ -131,7 +131,7 @@ impl Pool {
         let (engine, table) = (pipeline.engine(), pipeline.table());
         let (write_back, log) = (pipeline.write_back(), engine.log());
         let geometry = &engine.media().geometry;
-        let (slots, entries) = (u64::from(geometry.slots()), u64::from(geometry.entries));
+        let (slots, entries) = (u64::from(geometry.room()), u64::from(geometry.entries));
         let cached_blocks = engine.replacement().len() as u64;
         let dirty_blocks = table.states().dirty_count();
         let is_out = |number: &u32| !engine.media().standing(*number).0;

@@ -116,7 +116,7 @@ impl Pipeline {
 
     /// So many per mille of the slots.
     fn slots_of(&self, per_mille: u32) -> u64 {
-        u64::from(self.media().geometry.slots()) * u64::from(per_mille) / 1000
+        u64::from(self.media().geometry.room()) * u64::from(per_mille) / 1000
     }
 
     /// Closes the pool to callers that still hold a volume: nothing changes it any more, in memory, on the

@@ -26,7 +26,7 @@ impl Pipeline {
     /// Whether more than seven eighths of the slots are dirty, and write-back rests all the same; not
     /// where its rate is limited, which only the flusher keeps to.
     fn is_dirty_throughout(&self) -> bool {
-        let slots = u64::from(self.media().geometry.slots());
+        let slots = u64::from(self.media().geometry.room());
         let dirty = self.table().states().dirty_count();
         dirty > slots - slots / 8
             && dirty <= self.slots_of(self.engine.wakeup().watermarks.low_per_mille())

@@ -36,6 +36,10 @@ impl Engine {
 
     /// Evicts those of the victims that are clean, with one record.
     pub(crate) fn evict(&self, victims: Vec<u32>) -> Result<usize> {
+        let victims = match self.media().geometry.has_rows {
+            true => self.with_row_mates(victims),
+            false => victims,
+        };
         let mut changes: Vec<Change> = victims
             .into_iter()
             .filter_map(|index| {

@@ -17,6 +17,7 @@ mod read;
 mod rebuild;
 mod repair;
 mod retire;
+mod rows;
 mod scrub;
 mod space;
 mod start;

@@ -36,6 +36,8 @@ pub(crate) struct Scratch {
     pub(crate) stripes: Vec<u32>,
     /// The words of a record of whole blocks.
     pub(crate) record: Vec<u64>,
+    /// Of the row that is being filled.
+    pub(crate) parity: Vec<u8>,
     pub(crate) plan: Plan,
 }
 

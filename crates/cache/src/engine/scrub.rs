@@ -46,7 +46,7 @@ pub struct ScrubReport {
 }
 
 impl ScrubReport {
-    fn note_line(&mut self, line: LineState) {
+    pub(super) fn note_line(&mut self, line: LineState) {
         match line {
             LineState::Same => {}
             LineState::Transient => self.transient += 1,
@@ -135,7 +135,10 @@ impl Engine {
             }
             report.slots += 1;
             return match is_right {
-                true => Ok(()),
+                true => {
+                    self.scrub_row(entry, evicted.is_some(), report);
+                    Ok(())
+                }
                 false => self.scrub_wrong(entry, true, report),
             };
         }

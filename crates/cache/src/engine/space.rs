@@ -24,7 +24,7 @@ impl Engine {
 
     /// Slots, and entries, that reclaim keeps free.
     pub(crate) fn free_target(&self) -> u64 {
-        let slots = u64::from(self.media().geometry.slots());
+        let slots = u64::from(self.media().geometry.room());
         (slots * u64::from(self.free_low_per_mille) / 1000).max(1)
     }
 

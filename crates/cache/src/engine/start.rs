@@ -49,7 +49,7 @@ impl Engine {
         options: &RuntimeOptions,
     ) -> Result<Engine> {
         let geometry = media.geometry;
-        let slots = u64::from(geometry.slots());
+        let slots = u64::from(geometry.room());
         let lanes = Lanes::new(
             geometry.lanes,
             geometry.lane_bytes,

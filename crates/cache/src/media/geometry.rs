@@ -3,14 +3,15 @@
 //! Every member has the same plan: superblock, two incarnation lines, two checkpoint lines, commit words,
 //! volume table, entry table and of a mirror its seals, lanes, slots. Metadata is live on member 0 only; the same room on
 //! the others waits for mirrors of it. Slots are striped over the members, block by block; those of a mirror, which has
-//! metadata on every member, each have two places, on two members that follow each other.
+//! metadata on every member, each have two places, on two members that follow each other. Of a pool of rows further numbers
+//! name the same places as columns of rows (`media::row_places`).
 
 use std::ops::Range;
 
 use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
 use crate::media::layout::{
-    ENTRY_BYTES, FLAG_MIRROR, FLAG_SEALED, INCARNATION_BYTES, LINE_BYTES, SEAL_BYTES,
+    ENTRY_BYTES, FLAG_MIRROR, FLAG_ROWS, FLAG_SEALED, INCARNATION_BYTES, LINE_BYTES, SEAL_BYTES,
     SUPERBLOCK_BYTES, Superblock, VOLUME_BYTES,
 };
 use crate::options::{FormatOptions, Redundancy};
@@ -39,6 +40,8 @@ pub(crate) struct Geometry {
     pub members: u32,
     /// Every member has all metadata, and two of them each block that the backing lacks.
     pub is_mirrored: bool,
+    /// Of a mirror: what one transaction writes may be in rows with parity.
+    pub has_rows: bool,
     /// The table has one copy, whose lines have seals.
     pub has_lone_seals: bool,
     pub member_bytes: u64,
@@ -88,6 +91,7 @@ impl Geometry {
         unit_bytes: 0,
         members: 0,
         is_mirrored: false,
+        has_rows: false,
         has_lone_seals: false,
         member_bytes: 0,
         volumes: 0,
@@ -111,7 +115,8 @@ impl Geometry {
     ) -> Result<Geometry> {
         check_units(options.block_bytes, options.unit_bytes)?;
         check_counts(members, options.lanes.unwrap_or(1), options.volumes)?;
-        check_mirror(options.redundancy == Redundancy::Mirror, members)?;
+        check_mirror(options.redundancy.is_mirrored(), members)?;
+        check_rows(options.redundancy == Redundancy::Parity, members)?;
         if !options.checksums {
             options.redundancy.check_without_checksums()?;
         }
@@ -128,16 +133,20 @@ impl Geometry {
             lane_bytes
         };
         // The most rows with which everything fits; of a mirror they come in twos.
-        let step = match options.redundancy {
-            Redundancy::Mirror => 2,
-            _ => 1,
+        let step = match options.redundancy.is_mirrored() {
+            true => 2,
+            false => 1,
         };
         let with = |steps| {
             let rows = steps * step;
             Geometry::place(options, members, member_bytes, lanes, lane_bytes, rows)
         };
         let end = |steps| with(steps).slot_area.saturating_add(steps * step * block);
-        let (mut steps, mut too_many) = (0, SLOTS_MAX / u64::from(members) + 1);
+        let slots_a_step = match options.redundancy {
+            Redundancy::Parity => 3 * u64::from(members) - 2,
+            _ => u64::from(members),
+        };
+        let (mut steps, mut too_many) = (0, SLOTS_MAX / slots_a_step + 1);
         while steps + 1 < too_many {
             let middle = steps.midpoint(too_many);
             if end(middle) <= member_bytes {
@@ -165,18 +174,20 @@ impl Geometry {
         lane_bytes: u64,
         slots_per_member: u64,
     ) -> Geometry {
-        let is_mirrored = options.redundancy == Redundancy::Mirror;
-        let slots = match is_mirrored {
-            true => slots_per_member / 2 * u64::from(members),
-            false => slots_per_member * u64::from(members),
+        // The most blocks that have slots of their own.
+        let blocks = match options.redundancy {
+            Redundancy::Mirror => slots_per_member / 2 * u64::from(members),
+            Redundancy::Parity => slots_per_member * u64::from(members - 1),
+            Redundancy::None | Redundancy::Checksum => slots_per_member * u64::from(members),
         };
-        // A few more entries than slots: zero entries have no slot, shared slots have several.
-        let entries = (slots + slots / 8 + 4).next_multiple_of(LINE_BYTES / ENTRY_BYTES);
+        // A few more entries than that: zero entries have no slot, shared slots have several.
+        let entries = (blocks + blocks / 8 + 4).next_multiple_of(LINE_BYTES / ENTRY_BYTES);
         Geometry {
             block_bytes: options.block_bytes,
             unit_bytes: options.unit_bytes,
             members,
-            is_mirrored,
+            is_mirrored: options.redundancy.is_mirrored(),
+            has_rows: options.redundancy == Redundancy::Parity,
             has_lone_seals: options.redundancy == Redundancy::Checksum,
             member_bytes,
             volumes: options.volumes,
@@ -196,6 +207,7 @@ impl Geometry {
             unit_bytes: superblock.unit_bytes,
             members: superblock.members,
             is_mirrored: superblock.flags & FLAG_MIRROR != 0,
+            has_rows: superblock.flags & FLAG_ROWS != 0,
             has_lone_seals: superblock.flags & FLAG_SEALED != 0,
             member_bytes: superblock.member_bytes,
             volumes: superblock.volumes,
@@ -285,6 +297,7 @@ impl Geometry {
     /// How what must not be lost is protected.
     pub(crate) fn redundancy(&self) -> Redundancy {
         match (self.is_mirrored, self.has_lone_seals) {
+            (true, _) if self.has_rows => Redundancy::Parity,
             (true, _) => Redundancy::Mirror,
             (false, true) => Redundancy::Checksum,
             (false, false) => Redundancy::None,
@@ -301,6 +314,10 @@ impl Geometry {
         check_units(self.block_bytes, self.unit_bytes)?;
         check_counts(self.members, self.lanes, self.volumes)?;
         check_mirror(self.is_mirrored, self.members)?;
+        check_rows(self.has_rows, self.members)?;
+        if self.has_rows && !self.is_mirrored {
+            return impossible("rows without a mirror".into());
+        }
         if !self.lane_bytes.is_multiple_of(LINE_BYTES)
             || self.lane_bytes < 4 * LINE_BYTES
             || self.lane_bytes > 1 << 30
@@ -316,7 +333,7 @@ impl Geometry {
         let slots = self.total_slots();
         if slots == 0
             || slots > SLOTS_MAX
-            || u64::from(self.entries) < slots
+            || u64::from(self.entries) < self.total_places().max(self.total_columns())
             || self.entries > 1 << 30
             || !self.entries.is_multiple_of(4)
         {
@@ -345,13 +362,28 @@ impl Geometry {
     pub(crate) fn slots(&self) -> u32 {
         self.total_slots() as u32
     }
+    /// Blocks that there is surely room for, of whatever size the transactions were that wrote them.
+    pub(crate) fn room(&self) -> u32 {
+        self.total_places() as u32
+    }
     /// May be more than any pool has, of numbers that were read and not checked.
     fn total_slots(&self) -> u64 {
+        self.total_places() + self.total_columns()
+    }
+    /// The same of slots that are no columns of rows.
+    fn total_places(&self) -> u64 {
         let rows = match self.is_mirrored {
             true => self.slots_per_member / 2,
             false => self.slots_per_member,
         };
         u64::from(rows) * u64::from(self.members)
+    }
+    /// And of columns of rows.
+    fn total_columns(&self) -> u64 {
+        match self.has_rows {
+            true => u64::from(self.slots_per_member) * u64::from(self.members.saturating_sub(1)),
+            false => 0,
+        }
     }
     /// Offset of incarnation line 0 or 1.
     pub(crate) fn incarnation_line(&self, which: usize) -> u64 {
@@ -439,7 +471,7 @@ impl Geometry {
     /// blocks than half a lane has elements for.
     pub(crate) fn transaction_limit_bytes(&self) -> u64 {
         let block = u64::from(self.block_bytes);
-        let eighth = (u64::from(self.slots()) / 8).max(1) * block;
+        let eighth = (u64::from(self.room()) / 8).max(1) * block;
         let elements = (self.lane_bytes / 2 - crate::media::layout::RECORD_HEADER_BYTES as u64)
             / crate::media::layout::ELEMENT_BYTES as u64;
         TRANSACTION_BYTES_MAX
@@ -474,6 +506,15 @@ fn check_mirror(is_mirrored: bool, members: u32) -> Result<()> {
     if is_mirrored && !(2..=MIRROR_MEMBERS_MAX).contains(&members) {
         return impossible(format!(
             "a mirror of {members} members; 2 to {MIRROR_MEMBERS_MAX} are possible"
+        ));
+    }
+    Ok(())
+}
+
+fn check_rows(has_rows: bool, members: u32) -> Result<()> {
+    if has_rows && !(3..=MIRROR_MEMBERS_MAX).contains(&members) {
+        return impossible(format!(
+            "rows with parity on {members} members; 3 to {MIRROR_MEMBERS_MAX} are possible"
         ));
     }
     Ok(())

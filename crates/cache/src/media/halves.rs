@@ -3,6 +3,7 @@
 use crate::media::entry::Entry;
 use crate::media::layout::LINE_BYTES;
 use crate::media::packed::{Packing, packed_bytes, piece_bytes};
+use crate::media::row_places::Column;
 use crate::media::view::Half;
 use crate::media::{Media, partial_len_of};
 use crate::mutants::{Mutant, mutated};
@@ -69,6 +70,15 @@ impl Half<'_> {
 }
 
 impl Media {
+    /// Notes of a slot that recovery found a block in that the backing lacks: both halves hold it.
+    pub(crate) fn found_copied(&self, slot: u32) {
+        if let Some(mirror) = &self.mirror
+            && self.geometry.column_of(slot).is_none()
+        {
+            mirror.note_both(slot, self.pair(slot));
+        }
+    }
+
     /// Whether some half of the slot has this CRC32C of its first `len` bytes. If only one has, the other is made the
     /// same, durably with the next fence.
     pub(crate) fn settle_halves(&self, slot: u32, len: usize, crc: u32) -> bool {
@@ -76,10 +86,29 @@ impl Media {
         if !self.has_checksums() {
             return true;
         }
+        if let Some(column) = self.column_of(slot) {
+            return len == self.block_bytes() && self.settle_column(column, crc);
+        }
         let Some(right) = self.slot_halves(slot).all().find(is_right) else {
             return false;
         };
         self.restore_others(slot, right);
+        true
+    }
+
+    /// The same of a column of a row, by itself or by the others.
+    #[cold]
+    fn settle_column(&self, column: Column, crc: u32) -> bool {
+        let own = self.column_place(column);
+        if own.is_some_and(|own| own.crc32c(self.block_bytes()) == crc) {
+            return true;
+        }
+        let mut block = vec![0; self.block_bytes()];
+        if !self.read_column_of_others(column, &mut block) || self.crc(&block) != crc {
+            return false;
+        }
+        let own = own.filter(|_| !mutated(Mutant::TestedHalfNotRestored));
+        own.inspect(|own| own.stream(0, &block));
         true
     }
 
@@ -163,6 +192,9 @@ impl Media {
         let Some(slot) = entry.slot() else {
             return Examined::Right;
         };
+        if let Some(column) = self.column_of(slot) {
+            return self.examine_column(column, entry, out);
+        }
         if entry.is_packed() {
             return self.examine_packed(slot, entry, out);
         }
@@ -204,6 +236,40 @@ impl Media {
                 valid,
             }),
         }
+    }
+
+    /// The same of a block in a row, which the others of the row give, too.
+    #[cold]
+    fn examine_column(&self, column: Column, entry: Entry, out: &mut [u8]) -> Examined<'_> {
+        let (own, len) = (self.column_place(column), out.len());
+        if !entry.is_plain() {
+            return Examined::Lost;
+        }
+        if let Some(own) = own {
+            own.read(0, out);
+            if self.crc(out) == entry.crc() && own.is_whole(0, len) {
+                return Examined::Right;
+            }
+        }
+        let is_right = self.read_column_of_others(column, out) && self.crc(out) == entry.crc();
+        match (is_right, own) {
+            (false, _) => Examined::Lost,
+            (true, None) => Examined::Right,
+            (true, own) => Examined::Differ(Wrong {
+                entry,
+                own,
+                base: None,
+                packing: None,
+                valid: len,
+            }),
+        }
+    }
+
+    /// Whether a block in a row is right where it is, or does not count there.
+    pub(crate) fn is_column_right(&self, entry: Entry) -> bool {
+        let column = entry.slot().and_then(|slot| self.column_of(slot));
+        let own = column.and_then(|column| self.column_place(column));
+        own.is_none_or(|own| own.crc32c(self.block_bytes()) == entry.crc())
     }
 
     /// The same of a packed block: a half is right that makes the block together with another that is.

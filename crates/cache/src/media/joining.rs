@@ -32,7 +32,8 @@ impl Media {
 
     /// Bytes of DRAM in the notes of slots.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        self.mirror.as_ref().map_or(0, |_| u64::from(self.slots()))
+        let notes = self.geometry.pairs() + self.geometry.rows();
+        self.mirror.as_ref().map_or(0, |_| u64::from(notes))
     }
 
     /// The path of a member, if it has been there since the pool was opened.
@@ -62,7 +63,8 @@ impl Media {
     #[inline]
     pub(crate) fn must_verify(&self) -> bool {
         let mirror = self.mirror.as_ref();
-        mirror.is_some_and(|mirror| mirror.has_changed() || mirror.bad().are_any())
+        let lacks_columns = self.geometry.has_rows && self.missing.is_some();
+        mirror.is_some_and(|mirror| lacks_columns || mirror.has_changed() || mirror.bad().are_any())
     }
 
     /// Whether a member of this pool has writes that the pool lacks: it was served without those that are in.
@@ -220,8 +222,11 @@ impl Media {
     }
 
     /// Whether the block of a slot is wherever recovery expects it: a dirty one in both halves, a clean one in its
-    /// first.
+    /// first; one in a row with all places of that.
     pub(crate) fn is_in_place(&self, slot: u32, is_dirty: bool) -> bool {
+        if let Some(column) = self.column_of(slot) {
+            return self.is_row_in_place(column.row);
+        }
         matches!(self.lacking(slot, is_dirty), Lacking::Nothing)
     }
 
@@ -235,8 +240,11 @@ impl Media {
 
     /// Copies the block of a slot to where it is lacking, as it stands in the half that is there; durable with the next
     /// fence. False if none is there. The caller has the slot to itself, or a lock of a key that holds it, and has
-    /// seen that the half is right.
+    /// seen that the half is right. Of a row it is the place that is lacking, whichever that is.
     pub(crate) fn copy_half(&self, slot: u32, is_dirty: bool) -> bool {
+        if let Some(column) = self.column_of(slot) {
+            return self.complete_row(column.row);
+        }
         let Lacking::Half { from, to, note } = self.lacking(slot, is_dirty) else {
             return matches!(self.lacking(slot, is_dirty), Lacking::Nothing);
         };

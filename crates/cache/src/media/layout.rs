@@ -167,9 +167,11 @@ pub(crate) const FLAG_TEST: u32 = 4;
 pub(crate) const FLAG_MIRROR: u32 = 8;
 /// `Superblock::flags`: lines of the entry table have seals, as those of a mirror do, on its one member or the first.
 pub(crate) const FLAG_SEALED: u32 = 16;
+/// `Superblock::flags`: slots behind those of the mirror are columns of rows with parity.
+pub(crate) const FLAG_ROWS: u32 = 32;
 /// All flags this version knows.
 pub(crate) const FLAGS_KNOWN: u32 =
-    FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST | FLAG_MIRROR | FLAG_SEALED;
+    FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST | FLAG_MIRROR | FLAG_SEALED | FLAG_ROWS;
 
 media_struct!(
     /// Two per member, used in turn; the valid one with the greater incarnation is current.

@@ -10,6 +10,7 @@
 //! (`engine::rebuild`).
 
 mod lost_places;
+mod rows;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
@@ -37,8 +38,10 @@ pub(super) struct Mirror {
     /// The one that the roster names, if it is there. Locked after the roster.
     witness: Mutex<Option<Witness>>,
     pool_uuid: [u8; 16],
-    /// A byte for each slot: which of its halves hold its block (`Served::note`).
+    /// A byte for each slot that is no column of a row: which of its halves hold its block (`Served::note`).
     notes: Box<[AtomicU8]>,
+    /// The same for each row, of all its places.
+    row_notes: Box<[AtomicU8]>,
     /// Halves that do not count, whatever is noted of them.
     bad: BadPlaces,
     /// The list of them that was stored last.
@@ -58,19 +61,24 @@ impl Mirror {
             witness: Mutex::new(start.witness),
             pool_uuid: start.pool_uuid,
             notes: Box::default(),
+            row_notes: Box::default(),
             bad: BadPlaces::default(),
             listed: Mutex::default(),
             volume_lines: Mutex::new(()),
             left_out: start.left_out,
         };
-        mirror.laid_out(geometry.slots())
+        mirror.laid_out(geometry)
     }
 
     /// The same over other slots: what is in them is in their first halves, until more is known.
-    pub(super) fn laid_out(self, slots: u32) -> Mirror {
-        let note = self.served().note(FIRST);
-        let notes = (0..slots).map(|_| AtomicU8::new(note)).collect();
-        Mirror { notes, ..self }
+    pub(super) fn laid_out(self, geometry: &Geometry) -> Mirror {
+        let (note, row_note) = (self.served().note(FIRST), self.served().note(BOTH));
+        let notes = |count, note| (0..count).map(|_| AtomicU8::new(note)).collect();
+        Mirror {
+            notes: notes(geometry.pairs(), note),
+            row_notes: notes(geometry.rows(), row_note),
+            ..self
+        }
     }
     pub(super) fn bad(&self) -> &BadPlaces {
         &self.bad

@@ -21,6 +21,8 @@ pub(crate) mod packed;
 mod quorum;
 mod retiring;
 mod roster;
+pub(crate) mod row_places;
+pub(crate) mod rows;
 pub(crate) mod salt;
 pub(crate) mod sealed;
 pub(crate) mod seals;
@@ -101,7 +103,7 @@ impl Media {
             others: &self.others,
         };
         let mirror = self.mirror.map(|mirror| {
-            let mut mirror = mirror.laid_out(geometry.slots());
+            let mut mirror = mirror.laid_out(&geometry);
             mirror.find_bad_anew(&geometry, opened);
             mirror
         });
@@ -232,6 +234,9 @@ impl Media {
     }
     /// Sends a slot that recovery found towards the medium.
     pub(crate) fn flush_found_slot(&self, slot: u32) {
+        if let Some(column) = self.geometry.column_of(slot) {
+            return self.flush_found_row(column.row);
+        }
         let halves = self.slot_halves(slot);
         halves.each(|half| self.flush_found(half.region, half.offset, self.block_bytes()));
     }
@@ -313,6 +318,9 @@ impl Media {
     }
     #[cold]
     fn halves_of<'m>(&'m self, mirror: &'m Mirror, slot: u32) -> Halves<'m> {
+        if let Some(column) = self.geometry.column_of(slot) {
+            return self.column_halves(mirror, column);
+        }
         mirror.halves_of(mirror.view(self.opened()), slot, self.pair(slot))
     }
     #[inline]
@@ -337,6 +345,9 @@ impl Media {
     }
     #[cold]
     fn is_copied(&self, mirror: &Mirror, slot: u32) -> bool {
+        if self.geometry.column_of(slot).is_some() {
+            return mutated(Mutant::DeltaInRow);
+        }
         mirror.is_protected(slot, || self.pair(slot)) || mutated(Mutant::SharedWithUnprotected)
     }
     /// Whether a member of a mirror was not there when it was opened.
@@ -349,13 +360,8 @@ impl Media {
         let (Some(missing), Some(slot)) = (self.missing, slot) else {
             return false;
         };
-        self.pair(slot).first == missing
-    }
-    /// Notes of a slot that recovery found a block in that the backing lacks: both halves hold it.
-    pub(crate) fn found_copied(&self, slot: u32) {
-        if let Some(mirror) = &self.mirror {
-            mirror.note_both(slot, self.pair(slot));
-        }
+        // What of a row was there, the others give.
+        self.geometry.column_of(slot).is_none() && self.pair(slot).first == missing
     }
     #[inline(always)]
     fn member(&self, number: usize) -> &Region {

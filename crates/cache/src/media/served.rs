@@ -161,9 +161,12 @@ impl Served {
     }
     #[cold]
     fn halves_since(self, note: u8, pair: Pair) -> u8 {
-        let written = note >> NOTE_SHIFT;
-        let counts = |member| self.is_live(member) && written >= self.since(member);
-        note & halves_where(pair, counts)
+        note & halves_where(pair, |member| self.counts(note, member))
+    }
+    /// Whether what was written with this note counts on a member.
+    #[inline]
+    pub(super) fn counts(self, note: u8, member: u32) -> bool {
+        self.is_live(member) && note >> NOTE_SHIFT >= self.since(member)
     }
 }
 

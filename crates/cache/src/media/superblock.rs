@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result, refused};
 use crate::media::geometry::Geometry;
 use crate::media::incarnation;
 use crate::media::layout::{
-    FLAG_MIRROR, FLAG_NO_CHECKSUMS, FLAG_SEALED, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN,
+    FLAG_MIRROR, FLAG_NO_CHECKSUMS, FLAG_ROWS, FLAG_SEALED, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN,
     FORMAT_VERSION, MAGIC, SUPERBLOCK_BYTES, Superblock,
 };
 use crate::media::membership::{self, Absences, Candidate, Membership};
@@ -81,6 +81,7 @@ pub(crate) fn format(
     } else {
         0
     };
+    let rows = if geometry.has_rows { FLAG_ROWS } else { 0 };
     let mut identities = Vec::new();
     for (member, region) in regions.iter().enumerate() {
         let member_uuid = repeatable::fresh_uuid()?;
@@ -90,7 +91,7 @@ pub(crate) fn format(
             version: FORMAT_VERSION,
             member: member as u32,
             members: geometry.members,
-            flags: strict | no_checksums | test | mirror | sealed,
+            flags: strict | no_checksums | test | mirror | sealed | rows,
             pool_uuid,
             member_uuid,
             member_bytes: geometry.member_bytes,

@@ -187,9 +187,23 @@ fn flush_tested(media: &Media, log: &RawRecords, record: &RawRecord) {
     media.on_metadata(|region| media.flush_found(region, offset, record.bytes as usize));
     let elements = log.elements(record).iter();
     // A delta's entry was not asked for, so it may be nonsense, which the replay refuses.
-    for slot in elements.filter_map(|element| media.sound(element.entry)?.slot()) {
-        media.flush_found_slot(slot);
+    let slots: Vec<u32> = elements
+        .filter_map(|element| media.sound(element.entry)?.slot())
+        .collect();
+    // The columns of a row follow each other.
+    for of_row in slots.chunk_by(|one, next| {
+        row_of(media, *one).is_some_and(|row| row_of(media, *next) == Some(row))
+    }) {
+        if let Some(row) = row_of(media, of_row[0]) {
+            // Each column of it matches its check, or does now.
+            media.settle_parity(row);
+        }
+        media.flush_found_slot(of_row[0]);
     }
+}
+
+fn row_of(media: &Media, slot: u32) -> Option<u32> {
+    media.column_of(slot).map(|column| column.row)
 }
 
 /// Whether everything that the record's fence had to order is there.

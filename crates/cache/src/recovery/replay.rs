@@ -116,7 +116,7 @@ pub(super) fn replay(
     notes: &mut Notes,
 ) -> Result<Mappings> {
     let positions = final_positions(media, log, notes)?;
-    let mut claims = Claims::new(media.geometry.slots());
+    let mut claims = Claims::new(&media.geometry);
     let mut mappings = Vec::with_capacity(media.geometry.slots() as usize);
     // Buffer stores, so that a refused open changes nothing.
     let mut stores = Stores::with_capacity(positions.named.len());

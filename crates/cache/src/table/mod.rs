@@ -5,6 +5,8 @@
 //! changed under the lock of its key's stripe, and readers that hold none compare the stripe's version.
 
 pub(crate) mod entries;
+mod groups;
+mod holders;
 pub(crate) mod index;
 pub(crate) mod live;
 pub(crate) mod pins;
@@ -21,6 +23,7 @@ use crate::media::{Media, partial_len_of};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
 use entries::Entries;
+use holders::Holders;
 use index::{Bucket, ENTRIES_PER_LINE, HASH_BITS_SHIFT, Index, Version};
 use live::LiveVolumes;
 use pins::Pins;
@@ -47,6 +50,8 @@ pub(crate) struct Table {
     index: Index,
     slots: Slots,
     references: References,
+    /// Of columns of rows.
+    holders: Holders,
     states: States,
     /// One bit for each line of entries that changed without a record, and that the next checkpoint must
     /// flush.
@@ -173,6 +178,21 @@ impl Table {
             self.index.link(bucket, index);
         }
         self.states.mark_dirty(index, !fresh)
+    }
+
+    /// Notes that an entry names a column of a row. The caller holds the stripe's lock.
+    #[inline]
+    pub(crate) fn note_column(&self, slot: u32, index: u32) {
+        self.holders.note(slot, index);
+    }
+    /// The entries that name columns of a row, with their numbers. A look without their locks.
+    pub(crate) fn named_columns(&self, row: u32) -> impl Iterator<Item = (u32, Entry)> {
+        let columns = self.media.geometry.columns(row);
+        columns.filter_map(|slot| {
+            let index = self.holders.get(slot);
+            let entry = self.media.sound(self.entries.load(index))?;
+            (entry.slot() == Some(slot)).then_some((index, entry))
+        })
     }
 
     /// Stores the entry of a clean block that had none, without a record. The caller holds the stripe's lock.
@@ -311,6 +331,13 @@ impl Table {
             return CopiedFrom::First;
         }
         match self.media.is_mirrored() && self.copy_other(entry, out) {
+            // Nothing is wrong with it: its member is out.
+            true if entry
+                .slot()
+                .is_some_and(|slot| self.media.is_column_absent(slot)) =>
+            {
+                CopiedFrom::First
+            }
             true => CopiedFrom::Other,
             false => CopiedFrom::Nowhere,
         }
@@ -322,6 +349,10 @@ impl Table {
         let Some(slot) = entry.slot() else {
             return false;
         };
+        if let Some(column) = self.media.column_of(slot) {
+            let is_told = entry.is_plain() && self.media.read_column_of_others(column, out);
+            return is_told && self.media.crc(out) == entry.crc();
+        }
         if entry.is_packed() {
             return self.media.read_packed_elsewhere(slot, entry.crc(), out);
         }
@@ -449,6 +480,7 @@ impl Table {
             + self.index.dram_bytes()
             + self.slots.dram_bytes()
             + self.references.dram_bytes()
+            + self.holders.dram_bytes()
             + self.states.dram_bytes()
             + self.unlogged_lines.len() as u64 * 8
     }

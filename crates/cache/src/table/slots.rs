@@ -7,19 +7,25 @@
 //! A slot that is retired while it is in use is not free when it is given back; one that is free is taken out of
 //! all this.
 //!
+//! Of a pool with rows what is behind the magazines are its groups (`groups`), and magazines hold slots of pairs.
+//!
 //! A transaction holds a magazine while it streams: locked operations between non-temporal stores
 //! would make each of them wait for the memory.
 
 use std::num::NonZeroU32;
 
+use super::groups::Groups;
 use super::retired::Retired;
 use super::word_set_queue::{WordSetQueue, numbers};
+use crate::media::geometry::Geometry;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Magazines: as many as threads can usefully commit at once.
 const MAGAZINES_MAX: u32 = 16;
 /// Slots a magazine holds at most: a word of the set and as many again.
 const MAGAZINE_SLOTS_MAX: u32 = 128;
+/// Slots that it is given at once of a pool with rows.
+const REFILL_MAX: u32 = 63;
 
 /// A small cache of free slots, used by one thread at a time.
 #[repr(align(128))]
@@ -37,7 +43,12 @@ pub(crate) struct Slots {
     /// How many, for a short division without a check.
     magazine_count: NonZeroU32,
     retired: Retired,
+    /// Of a pool with rows, in place of the shared set.
+    groups: Option<Box<Groups>>,
+    /// All of them.
     slots: u32,
+    /// Those that are no columns of rows.
+    pairs: u32,
 }
 
 /// A thread's way to the free slots, with a magazine of its own if one was to be had.
@@ -49,18 +60,9 @@ pub(crate) struct SlotCache<'a> {
 impl Slots {
     /// The slots that `used` does not name are free.
     pub(crate) fn new(slots: u32, lanes: u32, used: impl Fn(u32) -> bool) -> Slots {
-        let magazines = lanes.clamp(1, MAGAZINES_MAX);
-        let magazine_count = NonZeroU32::new(magazines).expect("at least one");
-        let magazine_slots = (slots / magazines / 8).clamp(1, MAGAZINE_SLOTS_MAX);
         let all = Slots {
             shared: WordSetQueue::new(slots),
-            shared_count: AtomicU64::new(0),
-            magazines: (0..magazines)
-                .map(|_| Magazine::new(magazine_slots))
-                .collect(),
-            magazine_count,
-            retired: Retired::default(),
-            slots,
+            ..Slots::empty(slots, slots, lanes)
         };
         for word in 0..slots.div_ceil(64) {
             let in_word = word * 64..(word * 64 + 64).min(slots);
@@ -70,6 +72,33 @@ impl Slots {
             all.give_word(word, bits);
         }
         all
+    }
+
+    /// The same of a pool with rows: what no entry leads to is free, but for what is in a row with something that is.
+    pub(crate) fn with_rows(geometry: &Geometry, used: impl Fn(u32) -> bool) -> Slots {
+        Slots {
+            groups: Some(Box::new(Groups::new(geometry, used))),
+            ..Slots::empty(geometry.slots(), geometry.pairs(), geometry.lanes)
+        }
+    }
+
+    /// None are free yet.
+    fn empty(slots: u32, pairs: u32, lanes: u32) -> Slots {
+        let magazines = lanes.clamp(1, MAGAZINES_MAX);
+        let magazine_count = NonZeroU32::new(magazines).expect("at least one");
+        let magazine_slots = (pairs / magazines / 8).clamp(1, MAGAZINE_SLOTS_MAX);
+        Slots {
+            shared: WordSetQueue::new(0),
+            shared_count: AtomicU64::new(0),
+            magazines: (0..magazines)
+                .map(|_| Magazine::new(magazine_slots))
+                .collect(),
+            magazine_count,
+            retired: Retired::default(),
+            groups: None,
+            slots,
+            pairs,
+        }
     }
 
     /// A slot cache for a thread, preferring the magazine that `hint` names. Never waits.
@@ -102,9 +131,20 @@ impl Slots {
         assert_eq!(before & bits, 0, "a slot is freed once (word {word})");
     }
 
+    #[cold]
+    fn give_one(&self, slot: u32) {
+        match &self.groups {
+            Some(groups) => groups.give_pair(slot),
+            None => self.give_word(slot / 64, 1 << (slot % 64)),
+        }
+    }
+
     /// Takes a word of the set; what does not fit the magazine goes back.
     #[cold]
     fn refill(&self, magazine: Option<&Magazine>) -> Option<u32> {
+        if let Some(groups) = &self.groups {
+            return refill_from(groups, magazine);
+        }
         loop {
             let found = self.refill_by_word(magazine)?;
             if found.is_some() {
@@ -197,7 +237,14 @@ impl Slots {
             .filter(in_reach)
             .map(|m| u64::from(m.len.load(Ordering::Relaxed)))
             .sum();
-        self.shared_count.load(Ordering::Relaxed) + stocked
+        let in_groups = self.groups.as_ref().map_or(0, |groups| groups.free_pairs());
+        self.shared_count.load(Ordering::Relaxed) + in_groups + stocked
+    }
+
+    /// Whether a column is the first of its row that an entry or a thread has.
+    pub(crate) fn is_first_of_row(&self, slot: u32, row: u32) -> bool {
+        let groups = self.groups.as_ref();
+        groups.is_some_and(|groups| groups.first_held_of(row) == Some(slot))
     }
 
     /// Bytes of DRAM.
@@ -206,12 +253,32 @@ impl Slots {
         let stocked: usize = magazines
             .map(|m| size_of::<Magazine>() + 4 * m.slots.len())
             .sum();
-        self.shared.dram_bytes() + stocked as u64 + self.retired.dram_bytes()
+        let groups = self.groups.as_ref().map_or(0, |groups| groups.dram_bytes());
+        self.shared.dram_bytes() + stocked as u64 + self.retired.dram_bytes() + groups
     }
 }
 
+/// Takes slots of pairs from groups; what is more than one goes into the magazine.
+fn refill_from(groups: &Groups, magazine: Option<&Magazine>) -> Option<u32> {
+    let room = magazine.map_or(0, Magazine::room);
+    let mut taken = None;
+    groups.take_pairs(1 + room.min(REFILL_MAX), |slot| match taken {
+        None => taken = Some(slot),
+        Some(_) => {
+            let pushed = magazine.is_some_and(|magazine| magazine.push(slot));
+            assert!(pushed, "it has the room");
+        }
+    });
+    taken
+}
+
 impl SlotCache<'_> {
-    /// Takes a slot. Never waits for space.
+    /// Takes a free row of a pool with rows. Never waits for space.
+    pub(crate) fn take_row(&self) -> Option<u32> {
+        self.slots.groups.as_ref()?.take_row()
+    }
+
+    /// Takes a slot, of a pool with rows one of a pair. Never waits for space.
     #[inline(always)]
     pub(crate) fn take(&self) -> Option<u32> {
         match self.magazine.and_then(Magazine::pop) {
@@ -264,9 +331,18 @@ impl SlotCache<'_> {
         if self.slots.retired.are_any() && self.slots.retired.keeps(slot) {
             return;
         }
-        if !self.magazine.is_some_and(|magazine| magazine.push(slot)) {
-            self.slots.give_word(slot / 64, 1 << (slot % 64));
+        if slot >= self.slots.pairs {
+            return self.give_column(slot);
         }
+        if !self.magazine.is_some_and(|magazine| magazine.push(slot)) {
+            self.slots.give_one(slot);
+        }
+    }
+
+    #[cold]
+    fn give_column(&self, slot: u32) {
+        let groups = self.slots.groups.as_ref();
+        groups.expect("there are rows").give_column(slot);
     }
 }
 
@@ -294,6 +370,10 @@ impl Magazine {
     #[inline]
     fn release(&self) {
         self.busy.store(false, Ordering::Release);
+    }
+    /// Slots that fit beside those that it has.
+    fn room(&self) -> u32 {
+        self.slots.len() as u32 - self.len.load(Ordering::Relaxed)
     }
     #[inline]
     fn pop(&self) -> Option<u32> {

@@ -1,6 +1,7 @@
 //! A table from the mappings that recovery found: everything in DRAM is made anew.
 
 use super::entries::Entries;
+use super::holders::Holders;
 use super::index::Index;
 use super::live::LiveVolumes;
 use super::pins::Pins;
@@ -109,10 +110,14 @@ impl Table {
         let table = Table {
             entries,
             index: Index::with_used(geometry.entries, |entry| used_entries.contains(entry)),
-            slots: Slots::new(geometry.slots(), geometry.lanes, |slot| {
-                used_slots.contains(slot)
-            }),
+            slots: match geometry.has_rows {
+                true => Slots::with_rows(&geometry, |slot| used_slots.contains(slot)),
+                false => Slots::new(geometry.slots(), geometry.lanes, |slot| {
+                    used_slots.contains(slot)
+                }),
+            },
             references,
+            holders: Holders::new(&geometry),
             states: States::new(geometry.entries),
             unlogged_lines: (0..lines).map(|_| AtomicU64::new(0)).collect(),
             live: LiveVolumes::new(geometry.volumes),
@@ -121,6 +126,9 @@ impl Table {
         };
         for (index, entry) in mappings {
             table.index.link(table.bucket(entry.key()), *index);
+            if let Some(slot) = entry.slot() {
+                table.holders.note(slot, *index);
+            }
             if !entry.is_clean() {
                 table.states.mark_found_dirty(*index);
             }

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// The number of the first trial
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Pools of two members, or of one copy that is checked
+    /// Pools of two members, with rows on three and more, or of one copy that is checked
     #[arg(long, value_enum, default_value_t = Pools::Mirror)]
     pools: Pools,
     /// Trials; each has at most one fault [default: 230000, quick: 1500]
@@ -64,7 +64,7 @@ struct Campaign<'a> {
 
 /// Why a trial fails; none if it does not. What has no copy may be an error.
 fn verdict(pools: Pools, outcome: &Outcome) -> Option<String> {
-    let error = outcome.errors.first().filter(|_| pools == Pools::Mirror);
+    let error = outcome.errors.first().filter(|_| pools != Pools::Checksum);
     outcome
         .violation
         .clone()
@@ -148,6 +148,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     for (number, text) in violations.iter().take(TOLD_MAX) {
         let of = match arguments.pools {
             Pools::Mirror => "",
+            Pools::Parity => " --pools parity",
             Pools::Checksum => " --pools checksum",
         };
         println!("VIOLATION: {text}\n  replay with: forebay-verify faults{of} --replay {number}");
@@ -192,6 +193,7 @@ fn tell(counts: &[(Combination, Count)]) {
 fn report(pools: Pools, counts: &[(Combination, Count)], violations: usize) -> Vec<Row> {
     let of = match pools {
         Pools::Mirror => "",
+        Pools::Parity => "parity_",
         Pools::Checksum => "checksum_",
     };
     let mut all = vec![Row::new(

@@ -5,6 +5,7 @@ use crate::harm::{Combination, Harm, Kind, is_of_membership, round, round_of_one
 use crate::load;
 use crate::lost;
 use crate::process::Process;
+use crate::rows;
 use crate::scenario::{Script, Shape, Step};
 use crate::scheduler::{Kill, Policy};
 use clap::ValueEnum;
@@ -15,6 +16,8 @@ use forebay::unstable::MediumArea;
 pub enum Pools {
     /// Of two members, which hold the same.
     Mirror,
+    /// Of three members and four, where large transactions fill rows with parity.
+    Parity,
     /// Of one copy, whose table has seals.
     Checksum,
 }
@@ -23,7 +26,7 @@ impl Pools {
     /// All that goes wrong in one round of trials.
     pub fn round(self) -> Vec<Combination> {
         match self {
-            Pools::Mirror => round(),
+            Pools::Mirror | Pools::Parity => round(),
             Pools::Checksum => round_of_one_copy(),
         }
     }
@@ -58,6 +61,7 @@ pub fn shape(rng: &mut fastrand::Rng, pools: Pools, (kind, area): Combination) -
     };
     match pools {
         Pools::Mirror => shape.mirrored_on(rng.usize(2..=3)),
+        Pools::Parity => rows::shape(shape, rng.usize(3..=4)),
         Pools::Checksum => Shape {
             sealed: true,
             members: 1,
@@ -112,6 +116,9 @@ fn load(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     let goes_wrong = |step: &Step| matches!(step, Step::FailFence { .. } | Step::FailStore { .. });
     for steps in &mut script {
         steps.retain(|step| !goes_wrong(step));
+    }
+    if shape.has_rows {
+        rows::widen(rng, shape, &mut script);
     }
     script
 }

@@ -360,15 +360,21 @@ mod tests {
 
     #[test]
     fn a_round_of_trials_finds_nothing_wrong_and_can_be_repeated() {
+        for pools in [Pools::Mirror, Pools::Parity] {
+            a_round_of(pools);
+        }
+    }
+
+    fn a_round_of(pools: Pools) {
         let mut templates = Templates::default();
         let mut struck = 0;
-        for number in 0..Pools::Mirror.round().len() as u64 {
-            let outcome = run(&mut templates, Pools::Mirror, number, false);
+        for number in 0..pools.round().len() as u64 {
+            let outcome = run(&mut templates, pools, number, false);
             assert_eq!(outcome.violation, None, "trial {number}");
             assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
             struck += u64::from(outcome.is_struck);
             if number % 8 == 0 {
-                let again = run(&mut templates, Pools::Mirror, number, false);
+                let again = run(&mut templates, pools, number, false);
                 assert_eq!(format!("{again:?}"), format!("{outcome:?}"));
             }
         }

@@ -31,6 +31,8 @@ impl Opening {
 pub enum RedundancyMode {
     /// What the disk does not have yet on two members, what says where it is on all: one of them may die.
     Mirror,
+    /// As a mirror, of three members and more, but what one transaction writes shares a parity and takes less room and fewer stores.
+    Parity,
     /// Nothing twice, but nothing wrong is believed: also the pool's own table has checksums.
     Checksum,
     /// Nothing twice: blocks are spread over the members, and the pool is lost with any of them.
@@ -42,6 +44,7 @@ impl RedundancyMode {
     pub fn redundancy(self) -> Redundancy {
         match self {
             RedundancyMode::Mirror => Redundancy::Mirror,
+            RedundancyMode::Parity => Redundancy::Parity,
             RedundancyMode::Checksum => Redundancy::Checksum,
             RedundancyMode::None => Redundancy::None,
         }

@@ -74,6 +74,10 @@ fn on_a_death(redundancy: RedundancyMode, members: usize, has_witness: bool) -> 
             "it is a mirror with a witness: when one of the three is gone, also after a power loss, it goes on with the other \
              two, and nothing acknowledged is lost; without the witness no member may die",
         )),
+        RedundancyMode::Parity => Some(format!(
+            "it has rows with parity: when one of the {members} members dies, it goes on with the others, and nothing \
+             acknowledged is lost; it also opens without one, after a power loss say, but never without two"
+        )),
         RedundancyMode::Mirror if members > 2 => Some(format!(
             "it is a mirror: when one of the {members} members dies, it goes on with the others, and nothing acknowledged is \
              lost; it also opens without one, after a power loss say, but never without two"

@@ -343,6 +343,17 @@ fn what_a_pool_keeps_twice_is_chosen_at_create_and_said() {
     );
     let said = create(&[&three[..], &["--redundancy", "none"]].concat());
     assert!(said.contains("one of its 3 members"), "{said}");
+    let parity = ["--redundancy", "parity"];
+    let said = create(&[&three[..], &parity].concat());
+    assert!(
+        said.contains("rows with parity") && said.contains("opens without one"),
+        "{said}"
+    );
+    let list = [&["member", "list", "POOL"], &three[..]].concat();
+    assert_eq!(states(&env, &list, 0), ["in", "in", "in"]);
+    let too_few = ["create", "POOL", "--size", "8M", "--force"];
+    let too_few = [&too_few[..], &two, &parity].concat();
+    env.refuses(&too_few, 2, "3 to 8 are possible");
     assert!(!create(&[]).contains("mirror"));
     for more in [&[][..], &["--member", "./other", "--no-checksums"]] {
         let create = [

@@ -123,8 +123,15 @@ fn attempt(
         return Ok(None);
     }
     let mut given = 0;
+    let mut supply = match engine.media().fills_rows() {
+        true => {
+            let blocks = blocks_in_memory(operations, data, engine.block_bytes());
+            Supply::of_rows(pipeline, slot_cache, blocks.count())
+        }
+        false => Supply::of_pairs(slot_cache),
+    };
     for (_, block) in blocks_in_memory(operations, data, engine.block_bytes()) {
-        let Some(slot) = slot_cache.take() else {
+        let Some(slot) = supply.take() else {
             break;
         };
         block.slot = slot;
@@ -146,6 +153,37 @@ fn attempt(
         engine.give_unused(slot_cache, block.slot);
     }
     outcome
+}
+
+/// Slots for the blocks of a transaction: in a pool with rows the columns of as many free rows as these fill.
+struct Supply<'s> {
+    slot_cache: &'s SlotCache<'s>,
+    columns: std::iter::Flatten<std::vec::IntoIter<std::ops::Range<u32>>>,
+}
+
+impl<'s> Supply<'s> {
+    fn of_pairs(slot_cache: &'s SlotCache<'s>) -> Supply<'s> {
+        let columns = Vec::new().into_iter().flatten();
+        Supply {
+            slot_cache,
+            columns,
+        }
+    }
+    #[cold]
+    fn of_rows(pipeline: &Pipeline, slot_cache: &'s SlotCache<'s>, blocks: usize) -> Supply<'s> {
+        let geometry = &pipeline.media().geometry;
+        let rows = std::iter::from_fn(|| slot_cache.take_row());
+        let rows = rows.take(blocks / geometry.row_width() as usize);
+        let columns: Vec<_> = rows.map(|row| geometry.columns(row)).collect();
+        Supply {
+            slot_cache,
+            columns: columns.into_iter().flatten(),
+        }
+    }
+    #[inline(always)]
+    fn take(&mut self) -> Option<u32> {
+        self.columns.next().or_else(|| self.slot_cache.take())
+    }
 }
 
 #[inline]

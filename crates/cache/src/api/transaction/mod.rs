@@ -482,7 +482,7 @@ fn check_another(pipeline: &Pipeline, work: &Workspace) -> Result<()> {
 }
 
 /// Whether the next block waits in memory, where so many bytes do. Once one has been streamed, the others
-/// are.
+/// are. In a pool with rows all wait: a row is filled by its commit, whole.
 #[inline(always)]
 fn waits_in_memory(
     pipeline: &Pipeline,
@@ -490,10 +490,11 @@ fn waits_in_memory(
     waiting_bytes: usize,
 ) -> bool {
     let block_bytes = pipeline.engine().block_bytes();
-    slot_cache.is_none()
-        && (waiting_bytes < BUFFERED_BLOCKS * block_bytes
-            || (waiting_bytes < REDUCED_BLOCKS * block_bytes
-                && pipeline.engine().content().expects_changes()))
+    pipeline.media().geometry.has_rows
+        || slot_cache.is_none()
+            && (waiting_bytes < BUFFERED_BLOCKS * block_bytes
+                || (waiting_bytes < REDUCED_BLOCKS * block_bytes
+                    && pipeline.engine().content().expects_changes()))
 }
 
 impl Drop for Transaction<'_> {

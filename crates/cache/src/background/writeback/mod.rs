@@ -193,7 +193,7 @@ impl Pipeline {
             true => LONG_ROUNDS_OF_A_POOL,
             false => ROUNDS_OF_A_POOL,
         };
-        let share = (self.media().geometry.slots() as usize / rounds).max(at_least);
+        let share = (self.media().geometry.room() as usize / rounds).max(at_least);
         in_a_tenth.clamp(at_least, self.whole_round_blocks().min(share))
     }
 

@@ -106,6 +106,8 @@ struct Whole<'a, B> {
     finds_duplicates: bool,
     /// Memory for the record.
     record: &'a mut Vec<u64>,
+    /// Memory for the parity of the row that is being filled.
+    parity: &'a mut Vec<u8>,
     /// Memory for the stripes; taken by `stripes`.
     stripes: Option<&'a mut Vec<u32>>,
 }
@@ -120,7 +122,10 @@ impl Engine {
         scratch: &mut Scratch,
     ) -> Result<Outcome> {
         let Scratch {
-            stripes, record, ..
+            stripes,
+            record,
+            parity,
+            ..
         } = scratch;
         // Not under the locks.
         record::reserve_whole(record, blocks.len());
@@ -130,6 +135,7 @@ impl Engine {
             data,
             finds_duplicates: self.content.finds_duplicates(),
             record,
+            parity,
             stripes: Some(stripes),
         };
         self.commit_batch(shape)
@@ -232,7 +238,10 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
                 Source::Slot { crc } => crc,
                 Source::Data { at } => {
                     let bytes = &self.data[at..at + engine.block_bytes()];
-                    engine.media().stream_slot(block.slot, bytes)
+                    match engine.media().column_of(block.slot) {
+                        None => engine.media().stream_slot(block.slot, bytes),
+                        Some(column) => engine.media().stream_column(column, bytes, self.parity),
+                    }
                 }
             };
             block.entry = Entry::hashed_data(block.key, block.bucket.hash_bits, block.slot, crc);
@@ -262,6 +271,7 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
         for block in self.blocks() {
             // As `publish_block`, but for the look at which policy is told of hits.
             let Chosen { index, fresh, .. } = block.chosen;
+            engine.table.note_column(block.slot, index);
             let dirtied = engine
                 .table
                 .install(block.bucket, index, block.entry, fresh);

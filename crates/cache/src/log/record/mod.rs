@@ -143,6 +143,12 @@ impl RawElement {
             Ok(Some(entry)) => entry,
             _ => return Err(format!("it holds a bad entry {:?}", self.entry)),
         };
+        let is_in_row = entry
+            .slot()
+            .is_some_and(|slot| geometry.column_of(slot).is_some());
+        if is_in_row && !(entry.is_plain() && self.kind == ElementKind::Whole) {
+            return Err("it changes a block in a row, or makes less of one".into());
+        }
         let block_bytes = geometry.block_bytes as usize;
         let (end, limit) = match self.kind {
             ElementKind::Whole => (0, 0),

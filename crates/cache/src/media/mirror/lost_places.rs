@@ -36,6 +36,9 @@ impl Mirror {
 
     /// Notes what members that were just opened have in their lists.
     pub(in crate::media) fn find_listed(&self, geometry: &Geometry, opened: Opened<'_>) {
+        if geometry.has_rows {
+            return;
+        }
         let view = self.view(opened);
         let read = |(_, region)| BadList::read(region, geometry, &self.pool_uuid);
         let Some(newest) = view.live().filter_map(read).max_by_key(|list| list.version) else {
@@ -171,7 +174,8 @@ impl Mirror {
         let roster = forebay_pmem::lock_or_yield(&self.roster);
         let view = self.view(opened);
         let is_same = view.served.since(member) == seen.served.since(member);
-        if view.served.lacking().is_some() || !is_same {
+        // Which of its places are bad is not kept of a row.
+        if view.served.lacking().is_some() || !is_same || geometry.has_rows {
             return Noted::TooMany;
         }
         let mut lost = Vec::new();
@@ -261,7 +265,10 @@ impl Mirror {
             return Ok(());
         };
         let range = half.offset..half.offset + u64::from(geometry.block_bytes);
-        let noted = self.bad.note(member, range, &[slot], geometry, is_held);
+        let noted = match geometry.has_rows {
+            true => Noted::TooMany,
+            false => self.bad.note(member, range, &[slot], geometry, is_held),
+        };
         drop(roster);
         if noted != Noted::TooMany {
             return Ok(());
