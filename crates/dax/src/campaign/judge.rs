@@ -89,6 +89,18 @@ fn page_opened(ground: &mut Ground, page: u64, found: Vec<u8>, is_named: bool, w
         take(ground, page, found, false);
         return;
     }
+    // What the program made durable by itself in the page's window, and did not arrive, nothing tells.
+    let is_as_covered = versions(page, &found)
+        .is_some_and(|(oldest, newest)| oldest >= covered && newest <= latest);
+    let is_in_window = covered < latest && is_as_covered && !is_exact;
+    if ground.outcome.is_struck && is_in_window && ground.can_be_wrong(page) {
+        ground.outcome.is_in_window = true;
+        ground
+            .outcome
+            .tell(|| format!("page {page} lost what was in its window"));
+        take(ground, page, found, false);
+        return;
+    }
     // A seal is believed, and nothing is read: it is seen later.
     let is_unread = ground.end == End::Sealed && !is_named;
     let (_, row) = ground.geometry.place(page);
@@ -165,8 +177,8 @@ pub fn looked(ground: &mut Ground, world: &World, verified: &Verified) {
             });
         }
     }
-    // A bit of a sum that names its page may be what was turned over: then it is named.
-    let may_be_named = ground.outcome.what.1 == Area::PageSum;
+    // What lies over a sum may name its page, a bit that was turned over, or a write from elsewhere: then it is named.
+    let may_be_named = matches!(ground.outcome.what.1, Area::PageSum | Area::RegionLine);
     if must_be_repaired(ground) && !(all_right && (may_be_named || !is_named_anew)) {
         ground
             .outcome

@@ -224,3 +224,25 @@ pub fn what_is_unverified_stays_so_until_it_is_accepted() {
     let world = World::open(disks, MODEL, promise).unwrap();
     assert_eq!(world.engine.verify(&(0..16)).unwrap().unverified, []);
 }
+
+/// What lies over a copy of a page's sum looks later, and says nothing of the page. The page is stored to before anything
+/// reads that.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_page_stays_named_whatever_lies_over_a_copy_of_its_sum() {
+    let world = World::new(2, 8, MODEL);
+    world.persist(3);
+    let disks = world.disks.lock().unwrap().clone();
+    let promise = world.promise.lock().unwrap().clone();
+    let world = World::open(disks.clone(), MODEL, promise).unwrap();
+    let [one, _] = world.engine.medium.sums(0, 3);
+    let garbage = crate::format::Sum::from_check(2, one.pass() + 1);
+    let at = world.geometry().sum_at(3);
+    let sidecar = disks.sidecars[0].as_ref().unwrap();
+    sidecar.store(at, &garbage.0.to_le_bytes());
+    world.store(3);
+    world.pass();
+    assert_eq!(
+        world.engine.verify(&(0..16)).unwrap().unverified,
+        std::slice::from_ref(&(3 * PAGE_BYTES..4 * PAGE_BYTES))
+    );
+}
