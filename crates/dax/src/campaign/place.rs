@@ -7,9 +7,6 @@ use forebay_pmem::shadow::{Fault, ShadowModel};
 use super::kinds::{Area, Combination, Kind};
 use crate::format::{Geometry, PAGE_BYTES};
 
-/// Sums begin behind the two lines of a sidecar.
-const SUMS_AT: u64 = 2 * PAGE_BYTES;
-
 /// A fault at its place.
 #[derive(Clone, Debug)]
 pub struct Placed {
@@ -41,18 +38,7 @@ pub fn place(
         true => geometry.sidecar_bytes(role),
         false => geometry.extent_bytes(),
     };
-    let own = match area {
-        Area::Extent | Area::Parity => 0..file,
-        Area::RegionLine => 0..SUMS_AT,
-        Area::PageSum => {
-            let extent = match role == parity {
-                true => rng.usize(..parity) as u64,
-                false => 0,
-            };
-            let first = SUMS_AT + extent * geometry.sums_bytes();
-            first..first + geometry.rows() * 8
-        }
-    };
+    let own = area_of(rng, area, geometry, role);
     let unit = model.unit_bytes() as u64;
     let len = match rng.bool() && area != Area::PageSum {
         true => PAGE_BYTES,
@@ -100,6 +86,23 @@ pub fn place(
     }
 }
 
+/// The bytes of an area in a role's file.
+fn area_of(rng: &mut fastrand::Rng, area: Area, geometry: Geometry, role: usize) -> Range<u64> {
+    let parity = geometry.parity_role();
+    match area {
+        Area::Extent | Area::Parity => 0..geometry.extent_bytes(),
+        Area::RegionLine => 0..geometry.sum_at(0),
+        Area::PageSum => {
+            let extent = match role == parity {
+                true => rng.usize(..parity),
+                false => 0,
+            };
+            let first = geometry.sum_at_parity(extent, 0);
+            first..first + geometry.rows() * 8
+        }
+    }
+}
+
 /// Another place of this length, most often in the same area.
 fn other(rng: &mut fastrand::Rng, own: &Range<u64>, file: u64, len: u64, offset: u64) -> u64 {
     for _ in 0..8 {
@@ -120,9 +123,10 @@ fn rows_at(geometry: Geometry, is_sidecar: bool, bytes: Range<u64>) -> Vec<u64> 
     if !is_sidecar {
         return (bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES)).collect();
     }
-    let words = bytes.step_by(8).filter(|&at| at >= SUMS_AT);
+    let first = geometry.sum_at(0);
+    let words = bytes.step_by(8).filter(|&at| at >= first);
     words
-        .map(|at| (at - SUMS_AT) % geometry.sums_bytes() / 8)
+        .map(|at| (at - first) % geometry.sums_bytes() / 8)
         .filter(|&row| row < geometry.rows())
         .collect()
 }
