@@ -35,11 +35,12 @@ crash: ## Two million crash images and every mutant; writes target/crash/report.
 	@scripts/setup.sh build
 	@scripts/crash.sh
 
-faults: ## Ten thousand faults of each kind below mirrored pools, fewer below those with rows and below one copy; writes target/faults/report.json
+faults: ## Ten thousand faults of each kind below mirrored pools and mapped regions, fewer below those with rows and below one copy; writes target/faults/report.json
 	@scripts/setup.sh build
 	$(CARGO) run --release -j$(JOBS) --quiet -p forebay-verify -- faults
 	$(CARGO) run --release -j$(JOBS) --quiet -p forebay-verify -- faults --pools parity --trials 60000
 	$(CARGO) run --release -j$(JOBS) --quiet -p forebay-verify -- faults --pools checksum --trials 60000
+	$(CARGO) run --release -j$(JOBS) --quiet -p forebay-verify -- faults --pools regions
 
 soak: ## Ten minutes of load on daemons that are killed and misled; writes target/soak/report.json
 	@scripts/setup.sh build

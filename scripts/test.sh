@@ -103,6 +103,7 @@ tests_and_images() {
     step faults 20 "$PROGRAMS/forebay-verify" faults --quick
     step faults-parity 20 "$PROGRAMS/forebay-verify" faults --quick --pools parity
     step faults-checksum 20 "$PROGRAMS/forebay-verify" faults --quick --pools checksum
+    step faults-regions 10 "$PROGRAMS/forebay-verify" faults --quick --pools regions
     step crash-images-files 70 check files --images 20000 --seconds 60
     step printed 20 check printed
     step traces 20 check trace --seeds 500

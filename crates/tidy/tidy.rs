@@ -32,6 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "check",
         &[
             "forebay",
+            "forebay-dax",
             "forebay-files",
             "forebay-harness",
             "forebay-lab",

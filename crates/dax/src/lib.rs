@@ -10,12 +10,17 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+#[cfg(any(test, feature = "campaign"))]
+mod campaign;
 mod engine;
 mod error;
 mod format;
 mod keeper;
 mod list;
 mod medium;
+#[cfg(any(test, feature = "campaign"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "some of it is the tests' alone"))]
+mod model;
 #[doc(hidden)]
 pub mod mutants;
 mod options;
@@ -29,6 +34,9 @@ mod seal;
 mod tests;
 mod track;
 
+#[cfg(feature = "campaign")]
+#[doc(hidden)]
+pub use campaign::{Counted, Report, replay as replay_campaign, run as run_campaign};
 pub use error::{Error, ErrorKind, Result};
 pub use forebay_pmem::Counters;
 pub use keeper::Keeper;

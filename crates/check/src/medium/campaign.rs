@@ -1,11 +1,12 @@
 //! Many trials on all processors, and what came of each kind in each part of a member.
 
 use super::draw::Pools;
+use super::regions;
 use super::trial::{self, Outcome};
 use crate::campaign::{default_threads, hush_panics, merge, stay_on_one_processor};
 use crate::harm::{Combination, Kind, area_name};
 use crate::subject::Templates;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use forebay_harness::{Result, Row, RunOptions, check_interrupt, progress_bar, rows};
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
@@ -15,8 +16,24 @@ use std::time::Instant;
 /// Enough for ten thousand of each kind, though not every one strikes.
 const TRIALS: u64 = 230_000;
 const QUICK_TRIALS: u64 = 1_500;
+/// The same of regions: of a write that is torn half strike.
+const REGION_TRIALS: u64 = 190_000;
+
 /// What went wrong is told so often.
 const TOLD_MAX: usize = 200;
+
+/// What a campaign is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Over {
+    /// Pools of two members or three, which hold the same
+    Mirror,
+    /// Pools of three members and four, where large transactions fill rows with parity
+    Parity,
+    /// Pools of one copy that is checked
+    Checksum,
+    /// Mapped regions
+    Regions,
+}
 
 /// What members do wrong, and how much of it
 #[derive(Args, Debug)]
@@ -26,9 +43,9 @@ pub struct Arguments {
     /// The number of the first trial
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Pools of two members, with rows on three and more, or of one copy that is checked
-    #[arg(long, value_enum, default_value_t = Pools::Mirror)]
-    pools: Pools,
+    /// What lies over the media
+    #[arg(long, value_enum, default_value_t = Over::Mirror)]
+    pools: Over,
     /// Trials; each has at most one fault [default: 230000, quick: 1500]
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
@@ -109,22 +126,41 @@ impl Campaign<'_> {
 /// # Errors
 /// The report cannot be written; it was called off.
 pub fn run(arguments: &Arguments) -> Result<bool> {
+    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let pools = match arguments.pools {
+        Over::Mirror => Pools::Mirror,
+        Over::Parity => Pools::Parity,
+        Over::Checksum => Pools::Checksum,
+        Over::Regions if !arguments.replay.is_empty() => {
+            return Ok(regions::replay(&arguments.replay));
+        }
+        Over::Regions => {
+            let usual = arguments.run.pick(QUICK_TRIALS, REGION_TRIALS);
+            let trials = arguments.trials.unwrap_or(usual);
+            return regions::run(&arguments.run, arguments.seed, trials, threads);
+        }
+    };
     if !arguments.replay.is_empty() {
-        return Ok(replay(arguments.pools, &arguments.replay));
+        return Ok(replay(pools, &arguments.replay));
     }
+    run_pools(arguments, pools, threads)
+}
+
+/// The campaign of pools.
+fn run_pools(arguments: &Arguments, pools: Pools, threads: usize) -> Result<bool> {
     hush_panics();
     let usual = arguments.run.pick(QUICK_TRIALS, TRIALS);
     let trials = arguments.trials.unwrap_or(usual);
     let bar = progress_bar(trials).with_message("trials");
     let started = Instant::now();
     let mut counts: Vec<(Combination, Count)> = Vec::new();
-    for what in arguments.pools.round() {
+    for what in pools.round() {
         if !counts.iter().any(|(one, _)| *one == what) {
             counts.push((what, Count::default()));
         }
     }
     let campaign = Campaign {
-        pools: arguments.pools,
+        pools,
         end: arguments.seed + trials,
         next: AtomicU64::new(arguments.seed),
         images: AtomicU64::new(0),
@@ -133,7 +169,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         violations: Mutex::default(),
     };
     std::thread::scope(|scope| {
-        for worker in 0..arguments.threads.unwrap_or_else(default_threads) {
+        for worker in 0..threads {
             let campaign = &campaign;
             std::thread::Builder::new()
                 .name(format!("worker {worker}"))
@@ -146,7 +182,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut violations = campaign.violations.into_inner();
     violations.sort();
     for (number, text) in violations.iter().take(TOLD_MAX) {
-        let of = match arguments.pools {
+        let of = match pools {
             Pools::Mirror => "",
             Pools::Parity => " --pools parity",
             Pools::Checksum => " --pools checksum",
@@ -161,7 +197,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         started.elapsed().as_secs_f64(),
         violations.len()
     );
-    let report = report(arguments.pools, &counts, violations.len());
+    let report = report(pools, &counts, violations.len());
     merge(Some(&arguments.run.report("faults")), &report)?;
     if arguments.run.json {
         rows::print(&report, true)?;

@@ -8,11 +8,10 @@ use crate::process::Process;
 use crate::rows;
 use crate::scenario::{Script, Shape, Step};
 use crate::scheduler::{Kill, Policy};
-use clap::ValueEnum;
 use forebay::unstable::MediumArea;
 
 /// What pools a campaign is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pools {
     /// Of two members, which hold the same.
     Mirror,

@@ -8,6 +8,7 @@
 mod campaign;
 mod draw;
 mod look;
+mod regions;
 mod trial;
 
 pub use campaign::{Arguments, run};

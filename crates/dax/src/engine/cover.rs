@@ -184,9 +184,11 @@ impl Engine {
         for extent in taken {
             self.medium.flush_page(extent, row);
             let check = copies.check(extent, row).expect("looked at above");
-            // A store does not make right what it does not reach: what was told of the page is still told.
-            let before = self.medium.sum(extent, row).newest();
-            let sum = Sum::from_check(check, state.pass + 1).with_flags_of(before);
+            // A store does not make right what it does not reach: what was told of the page is still told, by whichever
+            // copy: one of them may be what the medium put there.
+            let [one, other] = self.medium.sums(extent, row);
+            let sum = Sum::from_check(check, state.pass + 1);
+            let sum = sum.with_flags_of(one).with_flags_of(other);
             covered.push(PageSum { extent, row, sum });
         }
     }

@@ -91,26 +91,33 @@ impl Engine {
         *pages == (0..self.medium.geometry.pages())
     }
 
-    /// Steps 1 to 5 for pages of the region.
+    /// Steps 1 to 5 for pages of the region, and for those beside them: a row is covered as a whole, so a mate that was
+    /// stored to comes with it.
     fn pass_over(&self, state: &mut State, pages: &Range<u64>) -> Result<()> {
         let begun = Instant::now();
+        let asked = self.whole_rows(pages);
         let mut found = Vec::new();
-        let coverage = match self.tracker.take_written(pages.clone(), &mut found) {
-            Ok(coverage) => coverage,
-            Err(error) => {
-                // What was taken is not told again.
-                state.must_compare = true;
-                return Err(error);
+        let mut coverage = Coverage::Complete;
+        for range in asked.ranges() {
+            match self.tracker.take_written(range.clone(), &mut found) {
+                Ok(Coverage::Complete) => {}
+                Ok(missed) => coverage = missed,
+                Err(error) => {
+                    // What was taken is not told again.
+                    state.must_compare = true;
+                    return Err(error);
+                }
             }
-        };
+        }
         let compare = state.must_compare || coverage != Coverage::Complete;
         // Until a pass over all has ended well, pages may be unseen.
         state.must_compare = compare;
         let since = state.note_found(found);
-        let taken = state.waits.waiting(pages);
+        let waiting = asked.ranges().iter();
+        let taken = waiting.flat_map(|range| state.waits.waiting(range));
         let taken = Pages::new(taken.map(|(page, _)| page..page + 1).collect());
         let rows = match compare {
-            true => self.rows_of(std::slice::from_ref(pages)),
+            true => self.rows_of(asked.ranges()),
             false => self.rows_of(taken.ranges()),
         };
         let written = Written {
@@ -212,6 +219,24 @@ impl Engine {
         let geometry = self.medium.geometry;
         let (_, row) = geometry.place(page);
         (0..geometry.extents()).any(|extent| state.damaged.contains(&geometry.page(extent, row)))
+    }
+
+    /// All pages of the rows of these.
+    fn whole_rows(&self, pages: &Range<u64>) -> Pages {
+        let geometry = self.medium.geometry;
+        if self.is_whole(pages) || geometry.extents() == 1 {
+            return Pages::new(vec![pages.clone()]);
+        }
+        let mut beside = Vec::new();
+        for rows in self.rows_of(std::slice::from_ref(pages)).ranges() {
+            for run in geometry.runs(rows.clone(), rows.end - rows.start) {
+                beside.extend((0..geometry.extents()).map(|extent| {
+                    let first = geometry.page(extent, run.start);
+                    first..first + (run.end - run.start)
+                }));
+            }
+        }
+        Pages::new(beside)
     }
 
     /// The rows of pages.

@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// Whether a page was found written and is not covered.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "campaign"))]
     pub fn is_waiting(&self, page: u64) -> bool {
         self.lock().waits.is_waiting(page)
     }

@@ -91,7 +91,7 @@ impl Engine {
         for extent in bad {
             let page = geometry.page(extent, row);
             let is_repaired =
-                others_stand(extent) && self.rebuild_page(extent, row, look, copies)?;
+                others_stand(extent) && self.rebuild_page(state, extent, row, look, copies)?;
             if is_repaired {
                 standings[extent] = Standing::Vouched;
                 verified.repaired += 1;
@@ -161,6 +161,7 @@ impl Engine {
     /// Puts a damaged page right from its row, its writers held; whether it could.
     fn rebuild_page(
         &self,
+        state: &mut State,
         extent: usize,
         row: u64,
         look: &Look<'_>,
@@ -173,7 +174,7 @@ impl Engine {
         let page = copies.rebuilt(extent, row, &parity);
         let sum = Sum::of(&page, extent, row, 0);
         if medium.sum(extent, row).vouching_for(sum.check()).is_none() {
-            return Ok(false);
+            return Ok(self.right_sum(state, extent, row, sum.check(), copies));
         }
         let number = medium.geometry.page(extent, row);
         let Some(_hold) = self.tracker.hold(number..number + 1)? else {
@@ -194,6 +195,29 @@ impl Engine {
         medium.fence_parts()?;
         copies.copy_anew(medium, extent, row);
         Ok(copies.is_vouched(medium, extent, row))
+    }
+
+    /// Makes anew the sum of a page that is what its row gives, where an earlier copy of it says the same: the later copy is
+    /// another page's, or nothing's. A page that was not written would have left both copies later. Whether it was so.
+    fn right_sum(
+        &self,
+        state: &mut State,
+        extent: usize,
+        row: u64,
+        given: u32,
+        copies: &Rows,
+    ) -> bool {
+        let sums = self.medium.sums(extent, row);
+        let Some(earlier) = sums.into_iter().find(|sum| sum.check() == given) else {
+            return false;
+        };
+        if copies.check(extent, row) != Some(given) {
+            return false;
+        }
+        state.pass += 1;
+        let sum = Sum::from_check(given, state.pass).with_flags_of(earlier);
+        self.medium.put_sums(&[PageSum { extent, row, sum }]);
+        true
     }
 
     /// Makes both copies of each page's sum the one that vouches for it; how many were not.

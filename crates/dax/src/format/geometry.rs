@@ -23,8 +23,21 @@ pub(crate) struct Geometry {
 /// Tests that look at every crash want regions of a few pages; these are in units of four.
 const SMALL_UNIT_PAGES: u64 = 4;
 
+/// Whether such regions may be. A program that is built with the campaign has them only while it runs.
+#[cfg(feature = "campaign")]
+pub(crate) static ALLOWS_SMALL_UNITS: std::sync::atomic::AtomicBool =
+    std::sync::atomic::AtomicBool::new(false);
+
+fn allows_small_units() -> bool {
+    #[cfg(feature = "campaign")]
+    if ALLOWS_SMALL_UNITS.load(std::sync::atomic::Ordering::Relaxed) {
+        return true;
+    }
+    cfg!(test)
+}
+
 fn unit_pages_for(size_bytes: u64, width: u32) -> u64 {
-    let is_small = cfg!(test) && size_bytes < u64::from(width) * UNIT_BYTES;
+    let is_small = allows_small_units() && size_bytes < u64::from(width) * UNIT_BYTES;
     match is_small {
         true => SMALL_UNIT_PAGES,
         false => UNIT_PAGES,

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use forebay_pmem::shadow::{ShadowHook, ShadowModel};
 
-use super::world::{AllAlone, Disks, Image, ModelFiles, Promise, open, versions};
 use crate::engine::{Engine, FirstPass, QuietTracker};
 use crate::error::ErrorKind;
 use crate::format::{Geometry, PAGE_BYTES};
+use crate::model::world::{AllAlone, Disks, Image, ModelFiles, Promise, open, versions};
 use crate::recover::Permissions;
 
 /// What is missing or old when the region is opened after the crash.

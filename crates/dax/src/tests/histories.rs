@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use forebay_pmem::shadow::{FenceFailure, ShadowHook, ShadowModel};
 
 use super::crash::{Harm, check, hook_all};
-use super::world::{Disks, Image, ModelFiles, Promise, World, content, open};
 use crate::engine::{Engine, FirstPass};
 use crate::error::ErrorKind;
 use crate::format::{Mark, PAGE_BYTES};
+use crate::model::world::{Disks, Image, ModelFiles, Promise, World, content, open};
 use crate::recover::Permissions;
 use crate::track::CompareTracker;
 
@@ -97,7 +97,7 @@ pub fn a_line_that_only_a_cache_has_is_durable_before_the_one_before_it_goes() {
     let model = ShadowModel::Pages;
     let (image, promise) = sealed(model);
     let disks = Disks::of(&image, model);
-    let medium = super::world::medium_of(promise_geometry(), &disks);
+    let medium = crate::model::world::medium_of(promise_geometry(), &disks);
     for (role, sidecar) in medium.sidecars.iter().enumerate() {
         let [one, other] = sidecar.lines().map(|line| line.unwrap().0);
         let newest = if one.generation > other.generation {
@@ -145,7 +145,7 @@ pub fn a_first_pass_makes_durable_what_matches_and_only_a_cache_has() {
         sidecar.set_fence_failure(FenceFailure::Never);
     }
     let line = world.engine.line();
-    let medium = super::world::medium_of(world.geometry(), &disks);
+    let medium = crate::model::world::medium_of(world.geometry(), &disks);
     let engine = Engine::new(medium, line, Box::new(CompareTracker), FirstPass::TakesAll);
     engine.pass().unwrap();
     let mut promise = world.promise.lock().unwrap().clone();
@@ -178,13 +178,16 @@ pub fn a_sum_that_did_not_arrive_leaves_one_that_does_not_count() {
     let at = world.geometry().sum_at(1);
     let sidecar = disks.sidecars[0].as_ref().unwrap();
     sidecar.store(at, &old[at as usize..][..8]);
+    let mut bytes = [0; PAGE_BYTES as usize];
+    let check = world.engine.medium.read_page(0, 1, &mut bytes).unwrap();
+    let copies = world.engine.medium.sum(0, 1);
+    assert!(copies.vouching_for(check).is_some(), "{copies:?}");
     world
         .known
         .can_hold
         .store(true, std::sync::atomic::Ordering::Relaxed);
     let verified = world.engine.verify(&(0..8)).unwrap();
     assert_eq!((verified.repaired, &verified.damaged[..]), (1, &[][..]));
-    let mut bytes = [0; PAGE_BYTES as usize];
     world.engine.medium.read_page(0, 1, &mut bytes);
     assert_eq!(bytes, content(1, 4));
 }
@@ -220,4 +223,26 @@ pub fn what_is_unverified_stays_so_until_it_is_accepted() {
     let promise = world.promise.lock().unwrap().clone();
     let world = World::open(disks, MODEL, promise).unwrap();
     assert_eq!(world.engine.verify(&(0..16)).unwrap().unverified, []);
+}
+
+/// What lies over a copy of a page's sum looks later, and says nothing of the page. The page is stored to before anything
+/// reads that.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_page_stays_named_whatever_lies_over_a_copy_of_its_sum() {
+    let world = World::new(2, 8, MODEL);
+    world.persist(3);
+    let disks = world.disks.lock().unwrap().clone();
+    let promise = world.promise.lock().unwrap().clone();
+    let world = World::open(disks.clone(), MODEL, promise).unwrap();
+    let [one, _] = world.engine.medium.sums(0, 3);
+    let garbage = crate::format::Sum::from_check(2, one.pass() + 1);
+    let at = world.geometry().sum_at(3);
+    let sidecar = disks.sidecars[0].as_ref().unwrap();
+    sidecar.store(at, &garbage.0.to_le_bytes());
+    world.store(3);
+    world.pass();
+    assert_eq!(
+        world.engine.verify(&(0..16)).unwrap().unverified,
+        std::slice::from_ref(&(3 * PAGE_BYTES..4 * PAGE_BYTES))
+    );
 }

@@ -15,5 +15,3 @@ mod mutants;
 mod scenarios;
 #[cfg_attr(feature = "mutants", allow(dead_code, reason = "some are run by name"))]
 mod steps;
-mod tracker;
-mod world;

@@ -72,4 +72,29 @@ fn every_mutant_is_caught() {
         set(None);
         assert!(caught, "{} was not noticed", mutant.name());
     }
+    // In the same test: a fault is switched on for the whole process.
+    crate::campaign::tests::what_a_file_does_wrong_is_put_right_or_named();
+    for mutant in SEEN_BY_TRIALS {
+        let name = mutant.name();
+        assert!(is_seen_by_trials(mutant), "{name} showed to no trial");
+    }
+}
+
+/// Trials of the campaign in which a fault of the protocol is to show.
+const TRIALS: u64 = 740;
+
+/// Faults that show to so few random trials. The others break what a trial has no part in (other openers), what needs one
+/// moment out of many, or two faults at once.
+const SEEN_BY_TRIALS: [Mutant; 4] = [
+    Mutant::OpenMarkAfterStore,
+    Mutant::SealBelievedAfterUnorderlyEnd,
+    Mutant::PagesNotFlushed,
+    Mutant::RebuiltCountsAsVerified,
+];
+
+fn is_seen_by_trials(mutant: Mutant) -> bool {
+    set(Some(mutant));
+    let report = crate::campaign::run(1, TRIALS, 2, &|| true);
+    set(None);
+    !report.violations.is_empty()
 }

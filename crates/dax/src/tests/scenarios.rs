@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use forebay_pmem::shadow::{ShadowHook, ShadowModel};
 
 use super::crash::{Crashes, Harm, check, hook_all, watch};
-use super::world::{Disks, Image, ModelFiles, POOL, Promise, World, blank, medium_of, open};
 use crate::engine::{Engine, FirstPass, QuietTracker, format};
 use crate::error::ErrorKind;
 use crate::format::Geometry;
+use crate::model::world::{Disks, Image, ModelFiles, POOL, Promise, World, blank, medium_of, open};
 use crate::recover::Permissions;
 
 const ROWS: u64 = 8;

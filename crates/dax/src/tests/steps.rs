@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use forebay_pmem::shadow::{Fault, ShadowEventKind, ShadowModel};
 
 use super::scenarios::Watched;
-use super::world::{World, content};
 use crate::engine::{Engine, FirstPass};
 use crate::error::ErrorKind;
 use crate::format::PAGE_BYTES;
+use crate::model::world::{World, content};
 use crate::track::CompareTracker;
 
 const MODEL: ShadowModel = ShadowModel::Lines;
@@ -167,7 +167,7 @@ pub fn what_a_tracker_may_have_missed_is_compared() {
     // The tracker forgets it.
     let mut found = Vec::new();
     crate::track::Tracker::take_written(
-        &super::tracker::KnownTracker(Arc::clone(&world.known)),
+        &crate::model::tracker::KnownTracker(Arc::clone(&world.known)),
         0..16,
         &mut found,
     )
@@ -238,4 +238,49 @@ pub fn a_pass_that_fails_is_told_and_made_good_by_the_next_opening() {
         (1, 1)
     );
     assert!(status.last_failure.is_some());
+}
+
+/// A sync of one page whose mate, which is not asked for, was stored to before.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_sync_covers_a_page_beside_one_that_it_was_not_asked_for() {
+    let world = World::new(2, 8, MODEL);
+    let (page, mate) = (world.geometry().page(0, 2), world.geometry().page(1, 2));
+    world.store(page);
+    world.store(mate);
+    world.engine.sync(&(page..page + 1)).unwrap();
+    assert!(!world.engine.is_waiting(page) && !world.engine.is_waiting(mate));
+    assert!(!world.known.is_written(mate));
+    let again = world.engine.medium.fences();
+    world.pass();
+    assert_eq!(world.engine.medium.fences(), again);
+}
+
+/// A write of sums goes elsewhere: of a page one copy is that of another page, and of a later pass.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_sum_that_looks_later_and_is_another_pages_is_put_right() {
+    for width in [1, 3] {
+        let world = World::new(width, 8, MODEL);
+        let geometry = world.geometry();
+        let (page, other) = (geometry.page(0, 2), geometry.page(0, 3));
+        world.store(page);
+        world.pass();
+        world.store(other);
+        world.pass();
+        let disks = world.disks.lock().unwrap().clone();
+        let sidecar = disks.sidecars[0].as_ref().unwrap();
+        let later = world.engine.medium.sums(0, 3)[0];
+        sidecar.store(geometry.sum_at(2), &later.0.to_le_bytes());
+        world.known.can_hold.store(true, Ordering::Relaxed);
+        let all = 0..geometry.pages();
+        let verified = world.engine.verify(&all).unwrap();
+        assert_eq!((verified.repaired, &verified.damaged[..]), (1, &[][..]));
+        let verified = world.engine.verify(&all).unwrap();
+        assert_eq!(
+            (verified.repaired, verified.looked_at),
+            (0, geometry.pages())
+        );
+        let [one, second] = world.engine.medium.sums(0, 2);
+        assert_eq!(one, second);
+        assert!(one.passes_after(later.pass()) > 0);
+    }
 }
