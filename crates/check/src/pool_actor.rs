@@ -279,7 +279,12 @@ impl PoolActor<'_> {
             Err(_) => (Outcome::Refused, Vec::new()),
         };
         self.world.returned(call, outcome, found);
-        if let (Err(error), true) = (&done, self.world.has_lost_pages()) {
+        // Through a handle of a volume that another thread detached nothing is read, lost or not.
+        let is_of_detached = |error: &forebay::Error| {
+            matches!(error.kind(), forebay::ErrorKind::Volume(_)) && self.pool.has_detached()
+        };
+        let failed = done.as_ref().err().filter(|error| !is_of_detached(error));
+        if let Some(error) = failed.filter(|_| self.world.has_lost_pages()) {
             let after = self.losses(volume, block..block + count);
             let mut losses = before.iter().chain(&after);
             let is_excused = losses.any(|loss| loss.excuses(error))
