@@ -14,6 +14,22 @@ mod media {
         //! The one constant that the lanes need of the media format.
         pub(crate) const LINE_BYTES: u64 = 64;
     }
+    pub(crate) mod geometry {
+        //! What the free slots ask of a pool with rows, of which there is none here.
+        pub(crate) struct Geometry {
+            pub(crate) lanes: u32,
+            pub(crate) never: std::convert::Infallible,
+        }
+
+        impl Geometry {
+            pub(crate) fn slots(&self) -> u32 {
+                match self.never {}
+            }
+            pub(crate) fn pairs(&self) -> u32 {
+                match self.never {}
+            }
+        }
+    }
 }
 
 #[cfg(loom)]
@@ -25,6 +41,8 @@ mod lanes;
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/table"]
 mod table {
+    #[path = "../../../concurrency/src/groups.rs"]
+    mod groups;
     pub(crate) mod index;
     mod retired;
     pub(crate) mod slots;
