@@ -12,11 +12,18 @@ use forebay_pmem::{Counters, Region};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Copies, Evidence, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned,
+    Copies, Evidence, FileLine, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned,
 };
 use crate::mutants::{Mutant, mutated};
 
 const CACHE_LINE_BYTES: u64 = forebay_pmem::LINE_BYTES as u64;
+
+/// Adds a page to another one, bit by bit without carry: what parity is made by.
+pub(crate) fn xor(into: &mut [u8], page: &[u8]) {
+    for (into, byte) in into.iter_mut().zip(page) {
+        *into ^= byte;
+    }
+}
 
 /// A sum, and the page that it is of.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +43,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// A line that tells it.
+    pub fn told_by(self, line: Line) -> Line {
+        Line {
+            pass: self.pass,
+            unverified_pages: self.unverified_pages,
+            lost_pages: self.lost_pages,
+            ..line
+        }
+    }
+
     /// Counts a page's.
     pub fn note(&mut self, sum: Sum) {
         self.unverified_pages += u64::from(sum.is_unverified());
@@ -61,8 +78,27 @@ impl Part {
         }
     }
 
+    /// Copies a page of it out, as the one in this role, and returns its check; none where the medium failed on it.
+    pub fn read_page(&self, role: usize, row: u64, out: &mut [u8]) -> Option<u32> {
+        let at = row * PAGE_BYTES;
+        let crc = self.region.read_crc32c(at, out);
+        (!self.region.has_media_error(at, out.len())).then(|| turned(crc, role, row))
+    }
+
+    /// Sends bytes on their way to the medium that were stored through another mapping, of which this one does not know;
+    /// the fence of the parts makes them durable.
+    pub fn flush_foreign(&self, offset: u64, len: usize) {
+        self.region.flush(offset, len);
+        self.region.note_foreign_stores();
+    }
+
+    /// Whether its times would tell of a store, and are those that a line has of it.
+    pub fn is_as(&self, file: &FileLine) -> Result<bool> {
+        Ok(self.tells_stores()? && self.evidence()? == file.evidence)
+    }
+
     /// Whether its times tell of stores through a mapping.
-    pub fn tells_stores(&self) -> Result<bool> {
+    fn tells_stores(&self) -> Result<bool> {
         let Some(file) = self.region.descriptor() else {
             return Ok(true);
         };
@@ -232,7 +268,7 @@ impl Medium {
 
     /// The two copies of a page's sum: beside the page, and beside the parity.
     pub fn sums(&self, extent: usize, row: u64) -> [Sum; 2] {
-        let places = self.places_of_sum(extent, row);
+        let places = self.geometry.places_of_sum(extent, row);
         places.map(|(role, at)| Sum(self.sidecars[role].region.load_u64(at)))
     }
 
@@ -250,10 +286,11 @@ impl Medium {
         };
         for extent in 0..self.geometry.extents() {
             for row in 0..self.geometry.rows() {
-                for sum in self.sums(extent, row) {
+                let [one, other] = self.sums(extent, row);
+                for sum in [one, other] {
                     tally.pass = tally.pass.max(known + sum.passes_after(known));
                 }
-                tally.note(self.sum(extent, row).newest());
+                tally.note(Copies::two(one, other).newest());
             }
         }
         tally
@@ -264,7 +301,7 @@ impl Medium {
     pub fn put_sums(&self, sums: &[PageSum]) {
         let mut lines = Vec::new();
         for PageSum { extent, row, sum } in sums {
-            for (role, at) in self.places_of_sum(*extent, *row) {
+            for (role, at) in self.geometry.places_of_sum(*extent, *row) {
                 self.sidecars[role].region.store_u64(at, sum.0);
                 lines.push((role, at / CACHE_LINE_BYTES));
             }
@@ -279,21 +316,9 @@ impl Medium {
         }
     }
 
-    /// Role of the sidecar, and the offset in it.
-    fn places_of_sum(&self, extent: usize, row: u64) -> [(usize, u64); 2] {
-        let geometry = self.geometry;
-        [
-            (extent, geometry.sum_at(row)),
-            (geometry.parity_role(), geometry.sum_at_parity(extent, row)),
-        ]
-    }
-
     /// Copies a page of a part out, and returns its check; none where the medium failed on it.
     pub fn read_page(&self, extent: usize, row: u64, out: &mut [u8]) -> Option<u32> {
-        let region = &self.parts[extent].region;
-        let at = row * PAGE_BYTES;
-        let crc = region.read_crc32c(at, out);
-        (!region.has_media_error(at, out.len())).then(|| turned(crc, extent, row))
+        self.parts[extent].read_page(extent, row, out)
     }
 
     /// As [`Medium::read_page`], of what the medium has, not of what a cache does.
@@ -308,11 +333,7 @@ impl Medium {
         if mutated(Mutant::PagesNotFlushed) {
             return;
         }
-        let at = row * PAGE_BYTES;
-        let region = &self.parts[extent].region;
-        region.flush(at, PAGE_BYTES as usize);
-        // It was stored to through the program's mapping, of which this one does not know.
-        region.note_foreign_stores();
+        self.parts[extent].flush_foreign(row * PAGE_BYTES, PAGE_BYTES as usize);
     }
 
     /// Writes a page of a part; the fence of the parts makes it durable.
@@ -341,7 +362,8 @@ impl Medium {
     }
 }
 
-fn fence<'r>(regions: impl Iterator<Item = &'r Region>) -> Result<()> {
+/// Makes durable what this thread has streamed or flushed to these files: one fence.
+pub(crate) fn fence<'r>(regions: impl Iterator<Item = &'r Region>) -> Result<()> {
     let regions: Vec<&Region> = regions.collect();
     for fenced in Region::fence_all(&regions) {
         fenced?;

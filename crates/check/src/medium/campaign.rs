@@ -2,6 +2,7 @@
 
 use super::draw::Pools;
 use super::regions;
+use super::told;
 use super::trial::{self, Outcome};
 use crate::campaign::{default_threads, hush_panics, merge, stay_on_one_processor};
 use crate::harm::{Combination, Kind, area_name};
@@ -18,9 +19,6 @@ const TRIALS: u64 = 230_000;
 const QUICK_TRIALS: u64 = 1_500;
 /// The same of regions: of a write that is torn half strike.
 const REGION_TRIALS: u64 = 190_000;
-
-/// What went wrong is told so often.
-const TOLD_MAX: usize = 200;
 
 /// What a campaign is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -181,14 +179,12 @@ fn run_pools(arguments: &Arguments, pools: Pools, threads: usize) -> Result<bool
     check_interrupt()?;
     let mut violations = campaign.violations.into_inner();
     violations.sort();
-    for (number, text) in violations.iter().take(TOLD_MAX) {
-        let of = match pools {
-            Pools::Mirror => "",
-            Pools::Parity => " --pools parity",
-            Pools::Checksum => " --pools checksum",
-        };
-        println!("VIOLATION: {text}\n  replay with: forebay-verify faults{of} --replay {number}");
-    }
+    let of = match pools {
+        Pools::Mirror => "",
+        Pools::Parity => " --pools parity",
+        Pools::Checksum => " --pools checksum",
+    };
+    told::violations(of, &violations);
     let counts = campaign.counts.into_inner();
     let injected: u64 = counts.iter().map(|(_, count)| count.injected).sum();
     println!(
@@ -267,13 +263,7 @@ fn replay(pools: Pools, numbers: &[u64]) -> bool {
     for number in numbers {
         let outcome = trial::run(&mut templates, pools, *number, true);
         println!("{outcome:#?}");
-        match verdict(pools, &outcome) {
-            None => println!("{number}: nothing is violated"),
-            Some(text) => {
-                all_right = false;
-                println!("{number}: VIOLATION: {text}");
-            }
-        }
+        all_right &= told::verdict(*number, verdict(pools, &outcome));
     }
     all_right
 }

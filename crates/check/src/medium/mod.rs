@@ -9,6 +9,7 @@ mod campaign;
 mod draw;
 mod look;
 mod regions;
+mod told;
 mod trial;
 
 pub use campaign::{Arguments, run};

@@ -4,10 +4,8 @@ use forebay_dax::{Counted, Report, replay_campaign, run_campaign};
 use forebay_harness::{Result, Row, RunOptions, check_interrupt, progress_bar, rows};
 use std::time::Instant;
 
+use super::told;
 use crate::campaign::{hush_panics, merge};
-
-/// What went wrong is told so often.
-const TOLD_MAX: usize = 200;
 
 /// Runs trials from the number `first` on; true if nothing was wrong.
 ///
@@ -23,11 +21,7 @@ pub fn run(options: &RunOptions, first: u64, trials: u64, threads: usize) -> Res
     });
     bar.finish_and_clear();
     check_interrupt()?;
-    for (number, text) in report.violations.iter().take(TOLD_MAX) {
-        println!(
-            "VIOLATION: {text}\n  replay with: forebay-verify faults --pools regions --replay {number}"
-        );
-    }
+    told::violations(" --pools regions", &report.violations);
     let struck: u64 = report.counted.iter().map(|counted| counted.struck).sum();
     println!(
         "{struck} faults in {trials} trials in {:.1} s, {} violations",
@@ -50,13 +44,7 @@ pub fn replay(numbers: &[u64]) -> bool {
     for number in numbers {
         let (story, wrong) = replay_campaign(*number);
         println!("{}", story.join("\n"));
-        match wrong {
-            None => println!("{number}: nothing is violated"),
-            Some(text) => {
-                all_right = false;
-                println!("{number}: VIOLATION: {text}");
-            }
-        }
+        all_right &= told::verdict(*number, wrong);
     }
     all_right
 }

@@ -2,13 +2,11 @@
 
 use std::io;
 
-use forebay_pmem::Region;
-
 use crate::error::{Error, Result};
 use crate::format::{
     Evidence, FileLine, Generation, Geometry, History, Line, Mark, PAGE_BYTES, Sum,
 };
-use crate::medium::{Medium, Part, Sidecar};
+use crate::medium::{Medium, Part, Sidecar, fence};
 
 /// Sums written at once.
 const BATCH: u64 = 512;
@@ -18,9 +16,8 @@ pub(crate) fn format(medium: &Medium, pool: [u8; 16], name: &str) -> Result<Line
     let geometry = medium.geometry;
     let zero_sum = |extent, row| Sum::of(&[0; PAGE_BYTES as usize], extent, row, 0);
     for extent in 0..geometry.extents() {
-        let own = (&medium.sidecars[extent], geometry.sum_at(0));
-        let parity = &medium.sidecars[geometry.parity_role()];
-        let places = [own, (parity, geometry.sum_at_parity(extent, 0))];
+        let places = geometry.places_of_sum(extent, 0);
+        let places = places.map(|(role, at)| (&medium.sidecars[role], at));
         put_table(geometry, extent, &places, zero_sum);
     }
     // Sums are durable before the line that believes them.
@@ -66,7 +63,7 @@ fn new_file(part: &Part) -> FileLine {
 pub(crate) fn note_files(line: &mut Line, medium: &Medium) -> Result<()> {
     for (role, (file, part)) in line.files.iter_mut().zip(&medium.parts).enumerate() {
         file.path.clone_from(&part.path);
-        // Of the parity, which we write ourselves, nobody asks.
+        // The parity is written by us alone: no store of a program has to show.
         file.evidence = match role == medium.geometry.parity_role() {
             true => part.evidence()?,
             false => part.settled_evidence()?,
@@ -84,28 +81,18 @@ pub(crate) fn put_on_all(medium: &Medium, line: &Line) -> Result<()> {
 /// Writes a line to these sidecars, each with its role, and returns when it is durable on all of them. Whatever it allows
 /// comes after that. The generation is used up, whether that succeeds or not.
 pub(crate) fn put_lines(sidecars: &[(usize, &Sidecar)], line: &Line) -> Result<()> {
-    let regions: Vec<&Region> = sidecars
-        .iter()
-        .map(|(_, sidecar)| &sidecar.region)
-        .collect();
+    let regions = || sidecars.iter().map(|(_, sidecar)| &sidecar.region);
     let unsettled = sidecars.iter().filter(|(_, sidecar)| sidecar.settle_line());
     if unsettled.count() > 0 {
         // The newest line is durable before the other one, which may have been the only one that is, goes.
-        fence(&regions)?;
+        fence(regions())?;
     }
     for (role, sidecar) in sidecars {
         sidecar.put_line(line, *role);
     }
-    fence(&regions)?;
+    fence(regions())?;
     for (_, sidecar) in sidecars {
         sidecar.keep_line();
-    }
-    Ok(())
-}
-
-fn fence(regions: &[&Region]) -> Result<()> {
-    for fenced in Region::fence_all(regions) {
-        fenced?;
     }
     Ok(())
 }

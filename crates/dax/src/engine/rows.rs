@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::format::{Geometry, PAGE_BYTES};
-use crate::medium::Medium;
+use crate::medium::{Medium, xor};
 
 /// Rows copied at once: all pages of these fit a processor's second-level cache beside the parity.
 pub(super) const BATCH_ROWS: u64 = 16;
@@ -98,11 +98,5 @@ impl Rows {
             xor(&mut page, self.page(other, row));
         }
         page
-    }
-}
-
-fn xor(into: &mut [u8; PAGE], page: &[u8]) {
-    for (into, byte) in into.iter_mut().zip(page) {
-        *into ^= byte;
     }
 }

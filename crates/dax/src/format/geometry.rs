@@ -177,6 +177,14 @@ impl Geometry {
     pub fn sum_at_parity(self, extent: usize, row: u64) -> u64 {
         SUMS_AT + extent as u64 * self.sums_bytes() + row * 8
     }
+
+    /// Where the two copies of a page's sum are: the role of the sidecar, and the offset in it.
+    pub fn places_of_sum(self, extent: usize, row: u64) -> [(usize, u64); 2] {
+        [
+            (extent, self.sum_at(row)),
+            (self.parity_role(), self.sum_at_parity(extent, row)),
+        ]
+    }
 }
 
 /// Where a sidecar's sums begin: after its two lines.

@@ -1,6 +1,6 @@
 //! Making a region whole: pages that their rows give, parity, then sums of what is there.
 
-use super::scan::{Page, Scan, Sources, copy};
+use super::scan::{Page, Scan, Sources};
 use crate::error::Result;
 use crate::format::PAGE_BYTES;
 use crate::medium::{Medium, PageSum, Tally};
@@ -21,8 +21,7 @@ pub(super) fn apply(
     store_pages(medium, &mut Scan::new(sources(), new_pass));
     // What a killed program or process stored may be in a cache only, also where it matches its sum.
     for part in &medium.parts {
-        part.region.flush(0, part.region.len() as usize);
-        part.region.note_foreign_stores();
+        part.flush_foreign(0, part.region.len() as usize);
     }
     // Pages and parity are durable before the sums that vouch for them.
     medium.fence_parts()?;
@@ -40,7 +39,7 @@ fn store_pages(medium: &Medium, scan: &mut Scan<'_>) {
             }
         }
         let parity = scan.parity(&decided);
-        let is_there = copy(Some(&medium.parts[role]), role, row, &mut found).is_some();
+        let is_there = medium.read_page(role, row, &mut found).is_some();
         if !is_there || found != parity {
             medium.stream_page(role, row, &parity);
         }

@@ -88,13 +88,7 @@ pub(crate) fn open(
     for role in made {
         files.install_part(&medium.parts[role])?;
     }
-    let line = Line {
-        pass: tally.pass,
-        unverified_pages: tally.unverified_pages,
-        lost_pages: tally.lost_pages,
-        ..line
-    };
-    mark_open(medium, &line)
+    mark_open(medium, &tally.told_by(line))
 }
 
 /// Makes the extents and sidecars that are not there; which extents.

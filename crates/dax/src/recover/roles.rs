@@ -48,7 +48,7 @@ impl Roles {
             let Some(part) = role.part.as_ref().filter(|_| !role.is_behind) else {
                 return Ok(false);
             };
-            if !part.tells_stores()? || part.evidence()? != file.evidence {
+            if !part.is_as(file)? {
                 return Ok(false);
             }
         }

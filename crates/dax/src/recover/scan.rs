@@ -1,8 +1,8 @@
 //! What each page of a region is after an end without order, or without a file.
 
 use super::roles::Roles;
-use crate::format::{Copies, Geometry, PAGE_BYTES, Sum, turned};
-use crate::medium::{Medium, Part, Sidecar};
+use crate::format::{Copies, Geometry, PAGE_BYTES, Sum};
+use crate::medium::{Medium, Part, Sidecar, xor};
 use crate::mutants::{Mutant, mutated};
 
 pub(super) type Page = [u8; PAGE_BYTES as usize];
@@ -64,14 +64,8 @@ impl<'r> Sources<'r> {
 
     /// The sums of a page that are there, its own sidecar's first.
     fn sums(&self, extent: usize, row: u64) -> [(usize, Option<Sum>); 2] {
-        let parity = self.geometry.parity_role();
-        [
-            (extent, self.sum_in(extent, self.geometry.sum_at(row))),
-            (
-                parity,
-                self.sum_in(parity, self.geometry.sum_at_parity(extent, row)),
-            ),
-        ]
+        let places = self.geometry.places_of_sum(extent, row);
+        places.map(|(role, at)| (role, self.sum_in(role, at)))
     }
 }
 
@@ -215,7 +209,7 @@ impl<'r> Scan<'r> {
         copy(self.sources.parts[parity], parity, row, &mut page)?;
         for (other, copied) in self.pages.iter().enumerate() {
             if other != extent {
-                xor(&mut page, copied);
+                xor(&mut page[..], copied);
             }
         }
         Some(page)
@@ -223,17 +217,7 @@ impl<'r> Scan<'r> {
 }
 
 /// Copies what the medium has of a page of a part; its check, or none where it is not there.
-pub(super) fn copy(part: Option<&Part>, extent: usize, row: u64, out: &mut Page) -> Option<u32> {
+fn copy(part: Option<&Part>, extent: usize, row: u64, out: &mut Page) -> Option<u32> {
     out.fill(0);
-    let region = &part?.region;
-    let at = row * PAGE_BYTES;
-    let crc = region.read_crc32c(at, out);
-    let is_lost = region.has_media_error(at, out.len());
-    (!is_lost).then(|| turned(crc, extent, row))
-}
-
-fn xor(into: &mut Page, page: &Page) {
-    for (into, byte) in into.iter_mut().zip(page) {
-        *into ^= byte;
-    }
+    part?.read_page(extent, row, out)
 }

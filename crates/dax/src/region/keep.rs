@@ -105,10 +105,7 @@ fn pass(quick: Quick, first: FirstPass) -> Result<Line> {
         // Before a sum or a parity page changes, nothing believes the seal.
         put_on_all(&medium, &line)?;
     }
-    let tally = medium.tally(line.pass);
-    line.pass = tally.pass;
-    line.unverified_pages = tally.unverified_pages;
-    line.lost_pages = tally.lost_pages;
+    let line = medium.tally(line.pass).told_by(line);
     let engine = Engine::new(medium, line, Box::new(CompareTracker), first);
     engine.pass()?;
     Ok(engine.line())

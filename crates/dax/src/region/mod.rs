@@ -217,7 +217,7 @@ impl DaxRegion {
 fn may_have_moved(medium: &Medium, line: &Line) -> Result<bool> {
     let extents = medium.parts.iter().zip(&line.files);
     for (part, file) in extents.take(medium.geometry.extents()) {
-        if !part.tells_stores()? || part.evidence()? != file.evidence {
+        if !part.is_as(file)? {
             return Ok(true);
         }
     }

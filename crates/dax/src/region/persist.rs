@@ -24,10 +24,8 @@ impl DaxRegion {
             let (page, within) = (at / PAGE_BYTES, at % PAGE_BYTES);
             let (extent, row) = medium.geometry.place(page);
             let end = range.end.min((page + 1) * PAGE_BYTES);
-            let region = &medium.parts[extent].region;
-            region.flush(row * PAGE_BYTES + within, (end - at) as usize);
-            // It was stored to through the program's mapping, of which this one does not know.
-            region.note_foreign_stores();
+            let len = (end - at) as usize;
+            medium.parts[extent].flush_foreign(row * PAGE_BYTES + within, len);
             at = end;
         }
     }
