@@ -218,8 +218,7 @@ impl Sidecar {
             return false;
         }
         let newest = 1 - self.next_slot.load(Ordering::Relaxed) as u64;
-        self.region.flush(newest * PAGE_BYTES, LINE_BYTES);
-        self.region.note_foreign_stores();
+        self.region.flush_found(newest * PAGE_BYTES, LINE_BYTES);
         true
     }
 
@@ -344,10 +343,8 @@ impl Medium {
     /// Sends every sum, as it is seen, on its way to the medium: a killed process may have left some that are not there.
     pub fn flush_sums(&self) {
         for sidecar in &self.sidecars {
-            let len = sidecar.region.len();
-            let first = self.geometry.sum_at(0);
-            sidecar.region.flush(first, (len - first) as usize);
-            sidecar.region.note_foreign_stores();
+            let (region, first) = (&sidecar.region, self.geometry.sum_at(0));
+            region.flush_found(first, (region.len() - first) as usize);
         }
     }
 
