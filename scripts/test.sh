@@ -104,7 +104,7 @@ tests_and_images() {
     step faults-parity 20 "$PROGRAMS/forebay-verify" faults --quick --pools parity
     step faults-checksum 20 "$PROGRAMS/forebay-verify" faults --quick --pools checksum
     step faults-regions 10 "$PROGRAMS/forebay-verify" faults --quick --pools regions
-    step crash-images-files 70 check files --images 20000 --seconds 60
+    step crash-images-files 40 check files --images 20000 --seconds 30
     step printed 20 check printed
     step traces 20 check trace --seeds 500
 }

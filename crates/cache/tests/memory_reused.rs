@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "an allocator is an unsafe trait")]
 
+#[path = "pools/rig/mod.rs"]
 mod rig;
 
 use std::alloc::{GlobalAlloc, Layout, System};
