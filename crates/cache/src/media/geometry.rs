@@ -44,6 +44,8 @@ pub(crate) struct Geometry {
     pub has_rows: bool,
     /// The table has one copy, whose lines have seals.
     pub has_lone_seals: bool,
+    /// And each of its lines has one, also those that were never sent: a line without one is damage.
+    pub has_all_seals: bool,
     pub member_bytes: u64,
     pub volumes: u32,
     pub lanes: u32,
@@ -82,6 +84,8 @@ pub(crate) struct Sizes {
     pub entries: u32,
     pub slots_per_member: u32,
     pub lane_lines: u32,
+    /// Each line of a table of one copy has a seal.
+    pub has_all_seals: bool,
 }
 
 impl Geometry {
@@ -93,6 +97,7 @@ impl Geometry {
         is_mirrored: false,
         has_rows: false,
         has_lone_seals: false,
+        has_all_seals: false,
         member_bytes: 0,
         volumes: 0,
         lanes: 0,
@@ -189,6 +194,7 @@ impl Geometry {
             is_mirrored: options.redundancy.is_mirrored(),
             has_rows: options.redundancy == Redundancy::Parity,
             has_lone_seals: options.redundancy == Redundancy::Checksum,
+            has_all_seals: options.redundancy == Redundancy::Checksum,
             member_bytes,
             volumes: options.volumes,
             lanes: lanes as u32,
@@ -226,6 +232,7 @@ impl Geometry {
             entries: self.entries,
             slots_per_member: self.slots_per_member,
             lane_lines: (self.lane_bytes / LINE_BYTES) as u32,
+            has_all_seals: self.has_all_seals,
         }
     }
 
@@ -236,6 +243,7 @@ impl Geometry {
             entries: sizes.entries,
             slots_per_member: sizes.slots_per_member,
             lane_bytes: u64::from(sizes.lane_lines) * LINE_BYTES,
+            has_all_seals: sizes.has_all_seals,
             ..*self
         }
         .laid_out()

@@ -77,6 +77,8 @@ impl IncarnationLine {
             entries: self.entries,
             slots_per_member: self.slots_per_member,
             lane_lines: self.lane_lines,
+            // Only the newest checkpoint line tells.
+            has_all_seals: false,
         }
     }
 }
@@ -98,7 +100,7 @@ impl CheckpointLine {
             entries: sizes.entries,
             slots_per_member: sizes.slots_per_member,
             lane_lines: sizes.lane_lines,
-            confirmed_and_round: 0,
+            bit_and_round: u32::from(sizes.has_all_seals),
             scrub_entry: scrub.entry,
             scrub_began_s: scrub.began_s,
             scrubbed_s: scrub.scrubbed_s,
@@ -111,7 +113,8 @@ impl CheckpointLine {
         let by_round = (self.round().is_newer_than(other.round()))
             .cmp(&other.round().is_newer_than(self.round()));
         (self.sequence.cmp(&other.sequence))
-            .then(self.is_confirmed().cmp(&other.is_confirmed()))
+            // Of a pool of one copy it is the same in all lines of an incarnation.
+            .then(self.has_bit().cmp(&other.has_bit()))
             .then(by_round)
     }
 
@@ -126,25 +129,25 @@ impl CheckpointLine {
     /// The same, known to be begun by every member.
     pub(crate) fn confirmed(self) -> CheckpointLine {
         CheckpointLine {
-            confirmed_and_round: self.confirmed_and_round | 1,
+            bit_and_round: self.bit_and_round | 1,
             ..self
         }
     }
 
-    fn is_confirmed(&self) -> bool {
-        self.confirmed_and_round & 1 != 0
+    fn has_bit(&self) -> bool {
+        self.bit_and_round & 1 != 0
     }
 
     /// The same after this round of lines of the table.
     pub(crate) fn after_round(self, round: Round) -> CheckpointLine {
         CheckpointLine {
-            confirmed_and_round: round.0 << 1 | self.confirmed_and_round & 1,
+            bit_and_round: round.0 << 1 | self.bit_and_round & 1,
             ..self
         }
     }
 
     pub(crate) fn round(&self) -> Round {
-        Round(self.confirmed_and_round >> 1)
+        Round(self.bit_and_round >> 1)
     }
 
     fn sizes(&self) -> Sizes {
@@ -153,6 +156,8 @@ impl CheckpointLine {
             entries: self.entries,
             slots_per_member: self.slots_per_member,
             lane_lines: self.lane_lines,
+            // Only the newest checkpoint line tells.
+            has_all_seals: false,
         }
     }
 }
@@ -187,7 +192,7 @@ pub(crate) fn read(
         .filter(|checkpoint| checkpoint.incarnation > number)
         .filter(|checkpoint| matches!(lines[(checkpoint.incarnation % 2) as usize], Found::Damaged))
         .max_by_key(|checkpoint| checkpoint.incarnation);
-    let (number, salt, sizes, start) = match (orphan, newest) {
+    let (number, salt, mut sizes, start) = match (orphan, newest) {
         (Some(orphan), _) => (orphan.incarnation, orphan.salt, orphan.sizes(), None),
         (None, Some(line)) => (
             line.incarnation,
@@ -209,12 +214,13 @@ pub(crate) fn read(
         // round before.
         .max_by(|(one, _), (other, _)| one.compare(other));
     let round = own.map_or(Round::default(), |(line, _)| line.round());
+    sizes.has_all_seals = geometry.has_lone_seals && own.is_some_and(|(line, _)| line.has_bit());
     let own = own.map(|(line, which)| (line.sequence, which));
     let is_confirmed = match geometry.is_mirrored {
         true => checkpoints
             .iter()
             .flatten()
-            .any(|line| is_own(line) && line.is_confirmed()),
+            .any(|line| is_own(line) && line.has_bit()),
         false => own.is_some(),
     };
     let found = checkpoints.iter().flatten();

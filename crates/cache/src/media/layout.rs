@@ -214,9 +214,10 @@ media_struct!(
         entries: u32,
         slots_per_member: u32,
         lane_lines: u32,
-        /// Bit 0, of a mirrored pool: every member has begun the incarnation, and nothing was served in it before. The
-        /// other bits, of a table with seals: the round in which lines of it were last sent, see `media/seals.rs`.
-        confirmed_and_round: u32,
+        /// Bit 0, of a mirrored pool: every member has begun the incarnation, and nothing was served in it before. With
+        /// `checksum`: each line of the table has a seal. The other bits, of a table with seals: the round in which lines
+        /// of it were last sent, see `media/seals.rs`.
+        bit_and_round: u32,
         /// How scrubs stand, see [`ScrubMark`].
         scrub_entry: u32,
         scrub_began_s: u32,

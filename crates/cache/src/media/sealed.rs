@@ -16,6 +16,7 @@ use forebay_pmem::Region;
 use crate::error::Result;
 use crate::media::Media;
 use crate::media::copies::{LineState, rewrite};
+use crate::media::geometry::Geometry;
 use crate::media::layout::{LINE_BYTES, SEAL_BYTES, with_each_bit_flipped};
 use crate::media::seals::{Round, SEALS_PER_LINE, Seal, TableLine};
 use crate::mutants::{Mutant, mutated};
@@ -41,6 +42,27 @@ impl Media {
     /// Whether they do, and there is one copy of each.
     pub(crate) fn has_lone_seals(&self) -> bool {
         self.geometry.has_lone_seals
+    }
+
+    /// Of a new table of one copy: seals each line, all of which are empty; the seals are there after the next fence. Had
+    /// empty lines none, zeroes that a misdirected write brings over seals would vouch for a table that was never sent.
+    pub(crate) fn seal_empty_table(&self, round: Round) {
+        if !self.has_lone_seals() {
+            return;
+        }
+        for number in 0..self.table_lines() {
+            self.store_seal(number, &[0; LINE_BYTES as usize], round);
+        }
+        self.send_seals_of(0..self.table_lines(), Region::flush);
+    }
+
+    /// The same medium, as long as lines may lack seals.
+    pub(crate) fn without_all_seals(self) -> Media {
+        let geometry = Geometry {
+            has_all_seals: false,
+            ..self.geometry
+        };
+        Media { geometry, ..self }
     }
 
     /// Sends lines, in ascending order, in a round; they are there after the next fence. The caller holds the
@@ -167,12 +189,13 @@ impl Media {
         let place = self.geometry.seal_offset(number);
         let line = self.table_line(region, number);
         let flipped = (0..SEAL_BYTES * 8).map(|bit| Seal(seal.0 ^ 1 << bit));
-        if let Some(right) = flipped.into_iter().find(|seal| seal.fits(&line, number)) {
+        let is_right = |seal: &Seal| self.vouches(*seal, &line, number);
+        if let Some(right) = flipped.into_iter().find(is_right) {
             region.store_u64(place, right.0);
             self.flush_found(region, place, SEAL_BYTES as usize);
             return true;
         }
-        let right = with_each_bit_flipped(&line).find(|right| seal.fits(right, number));
+        let right = with_each_bit_flipped(&line).find(|right| self.vouches(seal, right, number));
         right.is_some_and(|right| {
             let offset = self.table_line_offset(number);
             region.store(offset, &right);

@@ -50,7 +50,7 @@ impl Round {
 pub(super) struct Seal(pub(super) u64);
 
 impl Seal {
-    /// Of lines that were never sent, which are empty.
+    /// Of lines that were never sent, which are empty. With one copy these have seals, too.
     const NONE: Seal = Seal(0);
 
     pub(super) fn new(line: &TableLine, number: u32, round: Round) -> Seal {
@@ -126,8 +126,13 @@ impl Media {
     }
     /// Whether a member's copy of a line fits its seal.
     pub(super) fn fits_seal(&self, region: &Region, number: u32) -> bool {
-        self.seal(region, number)
-            .fits(&self.table_line(region, number), number)
+        let line = self.table_line(region, number);
+        self.vouches(self.seal(region, number), &line, number)
+    }
+    /// Whether a seal fits a line. None fits an empty one, unless each has a seal.
+    pub(super) fn vouches(&self, seal: Seal, line: &TableLine, number: u32) -> bool {
+        let is_missing = seal == Seal::NONE && self.geometry.has_all_seals;
+        !is_missing && seal.fits(line, number)
     }
     fn is_same_line(&self, one: &Region, other: &Region, number: u32) -> bool {
         are_same_lines(one, other, self.table_line_offset(number), LINE_BYTES)

@@ -24,6 +24,7 @@ impl Golden {
             options,
         };
         let mirror = || tiny().redundancy(Redundancy::Mirror);
+        let checksum = || tiny().redundancy(Redundancy::Checksum);
         vec![
             golden("plain", 1, tiny()),
             golden("strict", 1, tiny().strict(true)),
@@ -31,7 +32,8 @@ impl Golden {
             golden("two-members", 2, tiny()),
             golden("mirror", 2, mirror()),
             golden("mirror-of-three", 3, mirror()),
-            golden("checksum", 1, tiny().redundancy(Redundancy::Checksum)),
+            golden("checksum", 1, checksum()),
+            golden("checksum-all-sealed", 1, checksum()),
             golden("rows", 3, tiny().redundancy(Redundancy::Parity)),
         ]
     }

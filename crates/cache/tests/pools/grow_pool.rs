@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::fixtures::{BLOCK, MEMBER_BYTES, Rig, block, get, open, put, quiet, tiny};
 use forebay::{
-    Backing, BackingStore, Error, ErrorKind, MemoryStore, Pool, PoolOptions, Region, Result,
-    WriteRun,
+    Backing, BackingStore, Error, ErrorKind, MemoryStore, Pool, PoolOptions, Redundancy, Region,
+    Result, WriteRun,
 };
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
@@ -31,8 +31,13 @@ fn grow(images: &[Vec<u8>], store: &Arc<MemoryStore>, bytes: usize) -> Result<Po
 
 #[test]
 fn a_grown_pool_has_more_room_and_the_same_volumes() {
-    for (members, strict) in [(1, false), (1, true), (3, false)] {
-        let options = tiny().strict(strict);
+    let checksum = tiny().redundancy(Redundancy::Checksum);
+    for (members, options) in [
+        (1, tiny()),
+        (1, tiny().strict(true)),
+        (1, checksum),
+        (3, tiny()),
+    ] {
         let rig = Rig::new(&options, members);
         let volume = rig.attach();
         for number in 0..40 {
@@ -148,8 +153,14 @@ fn what_cannot_be_drained_is_not_grown() {
 /// seen by the next process, and not durable. What that one has written, a power cut must not take back.
 #[test]
 fn entries_that_a_killed_growth_had_zeroed_came_back() {
+    for options in [tiny(), tiny().redundancy(Redundancy::Checksum)] {
+        stop_growth_at_each_fence(&options);
+    }
+}
+
+fn stop_growth_at_each_fence(options: &PoolOptions) {
     let mut rng = fastrand::Rng::with_seed(1);
-    let rig = Rig::new(&tiny(), 1);
+    let rig = Rig::new(options, 1);
     let volume = rig.attach();
     for number in 0..40 {
         put(&volume, number, &block(number, 1));

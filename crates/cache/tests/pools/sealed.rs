@@ -183,6 +183,35 @@ fn a_misdirected_line_and_a_lost_seal_are_refused() {
     sealed.is_refused(&image);
 }
 
+/// A sector of the table that arrives over the seals of its own lines, which were never sent before, may leave zeroes
+/// in both places.
+#[test]
+fn zeroes_in_the_place_of_a_line_and_of_its_seal_are_refused() {
+    let sealed = Sealed::filled();
+    let image = sealed.durable();
+    let (table, seals) = (
+        sealed.area(MediumArea::Table).start as usize,
+        sealed.area(MediumArea::Seals).start as usize,
+    );
+    let is_used = |line: &usize| image[table + line * 64..][..64] != [0; 64];
+    let zeroed = |line: usize, is_line: bool| {
+        let mut image = image.clone();
+        if is_line {
+            image[table + line * 64..][..64].fill(0);
+        }
+        image[seals + line * 8..][..8].fill(0);
+        image
+    };
+    let lines = (sealed.area(MediumArea::Table).end as usize - table) / 64;
+    let (used, empty): (Vec<usize>, Vec<usize>) = (0..lines).partition(is_used);
+    assert!(!used.is_empty() && !empty.is_empty());
+    for line in used {
+        sealed.is_refused(&zeroed(line, true));
+    }
+    // Nothing tells that this one was empty.
+    sealed.is_refused(&zeroed(empty[0], false));
+}
+
 #[test]
 fn a_scrub_puts_lines_and_seals_right() {
     for area in [MediumArea::Table, MediumArea::Seals] {

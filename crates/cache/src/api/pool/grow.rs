@@ -153,6 +153,8 @@ impl Pool {
             next_checkpoint_line,
             round,
         } = pipeline.into_engine().end();
+        // What follows the old entries is overwritten, with their seals.
+        let media = media.without_all_seals();
         // An incarnation without a record: the log may be overwritten.
         let empty = recovery::start_incarnation(
             &media,
@@ -177,6 +179,7 @@ impl Pool {
             clear(members, entries_end..geometry.slot_area)?;
         }
         let media = media.laid_out(geometry);
+        media.seal_empty_table(round);
         let next = recovery::start_incarnation(
             &media,
             pool_uuid,

@@ -29,6 +29,7 @@ use crate::media::incarnation::Incarnation;
 use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::media::membership::Absences;
 use crate::media::salt::Salt;
+use crate::media::seals::Round;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes;
 use crate::options::{PoolOptions, Redundancy, RuntimeOptions};
@@ -118,6 +119,7 @@ impl Pool {
         let (pool_uuid, mirror) = superblock::format(&regions, &geometry, &options.format)?;
         let media = Media::new(regions, mirror, geometry, options.format.checksums);
         let strict = options.format.strict || !options.format.checksums;
+        media.seal_empty_table(Round::default());
         let incarnation =
             recovery::start_incarnation(&media, pool_uuid, 1, Salt(0), 0, 0, Kept::default())?;
         let report = RecoveryReport::default();
