@@ -11,6 +11,9 @@ use crate::sync::Ordering;
 
 /// How often a thread checks for work without a wakeup.
 pub(super) const TICK: Duration = Duration::from_millis(100);
+/// How long fills and clean marks wait, which have no record, after a checkpoint that found nothing else to do. One more
+/// of them in a line that goes later costs nothing; a kill costs at most those of that long.
+const UNLOGGED_WAIT: Duration = Duration::from_secs(1);
 
 impl Pipeline {
     /// The flusher's work: down to the low watermark, and for as long as writers wait for space.
@@ -90,16 +93,35 @@ impl Pipeline {
 
 /// Notices that nothing was committed for a whole tick, however often it is asked meanwhile.
 pub(super) struct IdleDetector {
-    pub(super) sequence: u64,
-    pub(super) looked_at: Instant,
+    sequence: u64,
+    looked_at: Instant,
+    /// When it last said so of this sequence.
+    told_at: Option<Instant>,
 }
 
 impl IdleDetector {
+    pub(super) fn new() -> IdleDetector {
+        IdleDetector {
+            sequence: 0,
+            looked_at: Instant::now(),
+            told_at: None,
+        }
+    }
+
+    /// Whether it is time for a checkpoint: at once when commits pause, and now and then while they do.
     fn since(&mut self, sequence: u64) -> bool {
         if self.looked_at.elapsed() < TICK {
             return false;
         }
         self.looked_at = Instant::now();
-        std::mem::replace(&mut self.sequence, sequence) == sequence
+        if std::mem::replace(&mut self.sequence, sequence) != sequence {
+            self.told_at = None;
+            return false;
+        }
+        let is_due = (self.told_at).is_none_or(|told_at| told_at.elapsed() >= UNLOGGED_WAIT);
+        if is_due {
+            self.told_at = Some(self.looked_at);
+        }
+        is_due
     }
 }

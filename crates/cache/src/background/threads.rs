@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Pipeline;
 use super::stages::{IdleDetector, TICK};
@@ -43,10 +43,7 @@ impl Background {
         background.spawn("forebay-reclaim", |pipeline| {
             pipeline.reclaim_stage().map(|()| TICK)
         })?;
-        let mut idle = IdleDetector {
-            sequence: 0,
-            looked_at: Instant::now(),
-        };
+        let mut idle = IdleDetector::new();
         background.spawn("forebay-checkpt", move |pipeline| {
             pipeline.checkpoint_stage(&mut idle)?;
             // Here, since no thread waits for this one: committers checkpoint themselves if they must.

@@ -99,7 +99,9 @@ impl Engine {
     /// Begins to evict the block of an entry, which it returns.
     fn begin_evict(&self, index: u32) -> Option<RawEntry> {
         let raw = self.table.entries().load(index);
-        self.media().begin_evict_block(self.media().sound(raw)?);
+        let entry = self.media().sound(raw)?;
+        self.media().begin_evict_block(entry);
+        self.table.prefetch(self.table.bucket(entry.key()));
         Some(raw)
     }
 
