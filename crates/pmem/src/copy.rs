@@ -8,7 +8,8 @@
 use crate::arch;
 
 /// Appends `bytes` to `to`, by the loop that stores to regions. The system's copies a block with `rep movsb`, if the processor
-/// calls that fast, which on AMD's Zen 3 took up to eight times as long where the two sides are unlike aligned.
+/// calls that fast (ERMS, FSRM): on AMD's Zen 3, which does, sixteen blocks that waited for their rows took 24 µs to write and
+/// commit with it, and 16 µs without.
 pub fn append(to: &mut Vec<u8>, bytes: &[u8]) {
     let (at, len) = (to.len(), bytes.len());
     to.reserve(len);
