@@ -2,7 +2,7 @@
 //!
 //! A [`Region`] is a mapping of a DAX device, a DAX file, a file in /dev/shm or a plain file.
 //! Bytes go in by cached stores ([`Region::store`]) or non-temporal ones ([`Region::stream`],
-//! [`Region::stream_crc32c`], and [`Region::stream_pair`] to two regions at once); they are durable
+//! [`Region::stream_crc32c`], [`Region::stream_pair`] to two regions at once, and [`Region::stream_xor`]); they are durable
 //! when [`Region::flush`] (cached stores only) and then [`Region::fence`], both called by the thread
 //! that stored, have returned. What "durable" is worth depends on the medium:
 //! [`MediaKind::survives`] says it in plain words.
@@ -22,6 +22,7 @@
 struct Readme;
 
 mod arch;
+mod copy;
 mod counters;
 mod crc;
 mod emulation;
@@ -40,6 +41,7 @@ pub mod shadow;
 pub mod yield_point;
 
 pub use arch::{KERNEL_VARIABLE, Kernel, KernelError, prefetch};
+pub use copy::append;
 pub use counters::{Counters, THREAD_SHARDS, thread_counters, thread_shard};
 pub use crc::{
     crc32c, crc32c_append, crc32c_append_line, crc32c_append_lines, crc32c_combine_delta,

@@ -351,6 +351,14 @@ impl Workspace {
         self.add(key, bucket, base);
     }
 
+    /// The same in a pool with rows, whose blocks wait in memory until the commit that fills their rows.
+    #[cold]
+    pub(crate) fn add_for_row(&mut self, key: Key, bucket: Bucket, bytes: &[u8]) {
+        let at = self.data.len();
+        forebay_pmem::append(&mut self.data, bytes);
+        self.add(key, bucket, Base::Buffered { at });
+    }
+
     /// Adds the operation of a key that has none; returns its number.
     #[inline(always)]
     pub(crate) fn add(&mut self, key: Key, bucket: Bucket, base: Base) -> usize {

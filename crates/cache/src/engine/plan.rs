@@ -36,8 +36,8 @@ pub(crate) struct Scratch {
     pub(crate) stripes: Vec<u32>,
     /// The words of a record of whole blocks.
     pub(crate) record: Vec<u64>,
-    /// Of the row that is being filled.
-    pub(crate) parity: Vec<u8>,
+    /// Where the blocks of the row that is being filled are in the commit's data.
+    pub(crate) row: Vec<usize>,
     pub(crate) plan: Plan,
 }
 

@@ -5,10 +5,13 @@
 //! others, whether an entry names it, none does any more, or it is the parity. Nothing vouches for a place that no entry
 //! names; what is made of it is judged by the check of the block that it is to be.
 
+use forebay_pmem::Region;
+
 use crate::media::Media;
+use crate::media::geometry::MIRROR_MEMBERS_MAX;
 use crate::media::mirror::Mirror;
 use crate::media::row_places::Column;
-use crate::media::view::{Half, Halves};
+use crate::media::view::{Half, Halves, View};
 use crate::mutants::{Mutant, mutated};
 
 /// Adds bytes to a sum without carry.
@@ -17,6 +20,15 @@ fn xor_into(sum: &mut [u8], bytes: &[u8]) {
         *sum ^= byte;
     }
 }
+
+/// A member, if it is stored to.
+fn stored_to(view: View<'_>, member: u32) -> Option<&Region> {
+    let region = view.region(member);
+    region.filter(|_| view.served.is_live(member))
+}
+
+/// Columns of the widest row.
+const ROW_WIDTH_MAX: usize = MIRROR_MEMBERS_MAX as usize - 1;
 
 /// What is known of the XOR of a row's places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,35 +55,57 @@ impl Media {
         self.mirror.as_ref().expect("a pool with rows is a mirror")
     }
 
-    /// Streams a block into a column of a row that the caller has to itself, from the first to the last in turn, and behind
-    /// that one the parity, which is collected in `parity`; returns the block's CRC-32C. Durable after a fence.
+    /// Streams the block at `data[at..]` into a column of a row that the caller has to itself, from the first to the last in
+    /// turn, and behind that one the parity of all; returns the block's CRC-32C. `row` is told where they are. Durable after
+    /// a fence.
     #[inline(never)]
-    pub(crate) fn stream_column(&self, column: Column, block: &[u8], parity: &mut Vec<u8>) -> u32 {
+    pub(crate) fn stream_column(
+        &self,
+        column: Column,
+        data: &[u8],
+        at: usize,
+        row: &mut Vec<usize>,
+    ) -> u32 {
         let (mirror, geometry) = (self.mirror_of_rows(), &self.geometry);
         let view = mirror.view(self.opened());
-        let stored_to = |member: u32| {
-            let region = view.region(member);
-            region.filter(|_| view.served.is_live(member))
-        };
-        let is_last = column.number + 1 == geometry.row_width();
         if column.number == 0 {
             // Before any of its places: what a member has of the row that joins behind this does not count.
             mirror.note_row(column.row, view.served);
-            parity.clear();
-            parity.extend_from_slice(block);
-        } else if !(is_last && mutated(Mutant::ParityBeforeLastBlock)) {
-            xor_into(parity, block);
+            row.clear();
         }
+        assert!(
+            row.len() as u32 == column.number,
+            "a row is filled from its first column to its last"
+        );
+        row.push(at);
+        let block = &data[at..at + self.block_bytes()];
         let offset = geometry.row_offset(column.row);
-        let crc = match stored_to(geometry.column_member(column)) {
+        let crc = match stored_to(view, geometry.column_member(column)) {
             Some(region) => region.stream_crc32c(offset, block),
             None => self.crc(block),
         };
-        if is_last && !mutated(Mutant::ParityNotStreamed) {
-            let region = stored_to(geometry.parity_member(column.row));
-            region.inspect(|region| region.stream(offset, parity));
+        if column.number + 1 == geometry.row_width() {
+            self.stream_parity(view, column.row, data, row);
         }
         crc
+    }
+
+    /// Streams the parity of a row whose columns have been streamed.
+    fn stream_parity(&self, view: View<'_>, row: u32, data: &[u8], blocks: &[usize]) {
+        let Some(region) = stored_to(view, self.geometry.parity_member(row)) else {
+            return;
+        };
+        let mut sources = [data; ROW_WIDTH_MAX];
+        for (source, at) in sources.iter_mut().zip(blocks) {
+            *source = &data[*at..at + self.block_bytes()];
+        }
+        let summed = match mutated(Mutant::ParityBeforeLastBlock) {
+            true => blocks.len() - 1,
+            false => blocks.len(),
+        };
+        if !mutated(Mutant::ParityNotStreamed) {
+            region.stream_xor(self.geometry.row_offset(row), &sources[..summed]);
+        }
     }
 
     /// A row's place on a member, if what is there counts.

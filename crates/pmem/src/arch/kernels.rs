@@ -14,6 +14,9 @@ type PairCopy = unsafe fn(*mut u8, *mut u8, *const u8, usize);
 /// The same, and the CRC state advanced over the bytes, once.
 type PairCopyWithCrc = unsafe fn(*mut u8, *mut u8, *const u8, usize, u32) -> u32;
 
+/// The XOR of the sources, which are of as many bytes each, to the pointer.
+type Xor = unsafe fn(*mut u8, &[&[u8]], usize);
+
 /// The variants of the loops, for one kind of processor.
 ///
 /// # Safety
@@ -31,6 +34,8 @@ pub(crate) struct Kernels {
     pub(crate) stream_pair: PairCopy,
     /// The same, and the CRC.
     pub(crate) stream_pair_with_crc: PairCopyWithCrc,
+    /// Streams the XOR of several sources, which is nowhere but in registers before.
+    pub(crate) stream_xor: Xor,
     /// Cached stores in ascending order.
     pub(crate) store: Copy,
     /// Loads from the region.

@@ -18,6 +18,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     stream_with_crc,
     stream_pair,
     stream_pair_with_crc,
+    stream_xor,
     store,
     read,
     read_with_crc,
@@ -87,6 +88,22 @@ unsafe fn stream_pair_with_crc(
     unsafe {
         stream_pair(to, twin, from, len);
         append(state, std::slice::from_raw_parts(from, len))
+    }
+}
+
+/// # Safety
+/// As of the loops of `Kernels`.
+unsafe fn stream_xor(to: *mut u8, sources: &[&[u8]], len: usize) {
+    for offset in (0..len).step_by(LINE_BYTES) {
+        let mut line = [0; LINE_BYTES];
+        for source in sources {
+            let bytes = &source[offset..offset + LINE_BYTES];
+            line.iter_mut()
+                .zip(bytes)
+                .for_each(|(sum, byte)| *sum ^= byte);
+        }
+        // SAFETY: a line inside the `len` bytes that the contract of `Kernels` makes valid; the sum is borrowed.
+        unsafe { stream(to.add(offset), line.as_ptr(), LINE_BYTES) };
     }
 }
 

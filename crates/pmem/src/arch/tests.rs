@@ -172,6 +172,34 @@ fn every_kernel_streams_a_pair_as_it_streams_once() {
 }
 
 #[test]
+fn every_kernel_streams_the_xor_of_any_number_of_sources() {
+    let bytes = noise(8 * (64 * PAIR_LINES_MAX + ALIGNMENTS));
+    for kernels in supported_kernels() {
+        for (lines, count) in (0..=PAIR_LINES_MAX).zip((1..=8).cycle()) {
+            let len = 64 * lines;
+            let source = |number: usize| &bytes[number * (len + 7 * number)..][..len];
+            let sources: Vec<&[u8]> = (0..count).map(source).collect();
+            let mut target = vec![Line([0xA5; 64]); PAIR_LINES_MAX + 2];
+            // SAFETY: as many whole lines, which are this thread's own.
+            unsafe { (kernels.stream_xor)(target[1..].as_mut_ptr().cast(), &sources, len) };
+            for (number, line) in target.iter().enumerate() {
+                for (at, found) in line.0.iter().enumerate() {
+                    let wanted = match number.checked_sub(1).filter(|line| *line < lines) {
+                        None => 0xA5,
+                        Some(line) => sources.iter().fold(0, |sum, one| sum ^ one[64 * line + at]),
+                    };
+                    assert_eq!(
+                        *found, wanted,
+                        "{} line {number} of {lines}",
+                        kernels.kernel
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_library_agrees_with_the_definition() {
     let bytes = noise(1000);
     assert_eq!(crc32c::crc32c(&bytes), !bitwise_crc_state(!0, &bytes));

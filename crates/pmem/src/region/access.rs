@@ -377,7 +377,7 @@ impl Region {
     }
 
     #[inline]
-    fn special_shadow(&self, offset: u64, len: usize) -> Option<&crate::shadow::Shadow> {
+    pub(super) fn special_shadow(&self, offset: u64, len: usize) -> Option<&crate::shadow::Shadow> {
         if !self.is_special {
             return None;
         }

@@ -5,6 +5,7 @@ mod dram;
 mod drill;
 mod page_sync;
 mod pair;
+mod xor;
 
 pub use access::Line;
 

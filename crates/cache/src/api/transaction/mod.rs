@@ -133,6 +133,10 @@ impl<'v> Transaction<'v> {
             return Ok(());
         }
         check_another(pipeline, work)?;
+        if pipeline.media().geometry.has_rows {
+            work.add_for_row(key, bucket, bytes);
+            return Ok(());
+        }
         if waits_in_memory(pipeline, &self.slot_cache, work.data.len()) {
             work.add_in_memory(key, bucket, bytes);
             return Ok(());

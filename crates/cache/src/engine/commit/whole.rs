@@ -106,8 +106,8 @@ struct Whole<'a, B> {
     finds_duplicates: bool,
     /// Memory for the record.
     record: &'a mut Vec<u64>,
-    /// Memory for the parity of the row that is being filled.
-    parity: &'a mut Vec<u8>,
+    /// Memory for where the blocks of the row that is being filled are.
+    row: &'a mut Vec<usize>,
     /// Memory for the stripes; taken by `stripes`.
     stripes: Option<&'a mut Vec<u32>>,
 }
@@ -124,7 +124,7 @@ impl Engine {
         let Scratch {
             stripes,
             record,
-            parity,
+            row,
             ..
         } = scratch;
         // Not under the locks.
@@ -135,7 +135,7 @@ impl Engine {
             data,
             finds_duplicates: self.content.finds_duplicates(),
             record,
-            parity,
+            row,
             stripes: Some(stripes),
         };
         self.commit_batch(shape)
@@ -236,13 +236,13 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
         for block in self.blocks.iter_mut().map(AsMut::as_mut) {
             let crc = match block.source {
                 Source::Slot { crc } => crc,
-                Source::Data { at } => {
-                    let bytes = &self.data[at..at + engine.block_bytes()];
-                    match engine.media().column_of(block.slot) {
-                        None => engine.media().stream_slot(block.slot, bytes),
-                        Some(column) => engine.media().stream_column(column, bytes, self.parity),
+                Source::Data { at } => match engine.media().column_of(block.slot) {
+                    None => {
+                        let bytes = &self.data[at..at + engine.block_bytes()];
+                        engine.media().stream_slot(block.slot, bytes)
                     }
-                }
+                    Some(column) => (engine.media()).stream_column(column, self.data, at, self.row),
+                },
             };
             block.entry = Entry::hashed_data(block.key, block.bucket.hash_bits, block.slot, crc);
             engine.content.prefetch(crc);

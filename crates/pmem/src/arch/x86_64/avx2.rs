@@ -3,7 +3,7 @@
 use super::fetch::{AHEAD, PAIRED, STORED, STREAMED, TAKEN, fetch, is_fetched};
 use super::sse;
 use std::arch::asm;
-use std::arch::x86_64::__m256i;
+use std::arch::x86_64::{__m256i, _mm256_setzero_si256, _mm256_xor_si256};
 
 pub(super) const LINE: usize = 64;
 
@@ -115,5 +115,30 @@ pub(super) unsafe fn copy<const SINK: u8>(
             (to, from, len) = sse::advance(to, from, len, LINE);
         }
         sse::pass_tail::<SINK, false>(to, from, len, 0);
+    }
+}
+
+/// Streams the XOR of sources of `len` bytes each, in whole lines. Each line of it is made in registers: a cached store
+/// between streams would wait for all before it.
+///
+/// # Safety
+/// The sources and the target are valid for `len` bytes; the target is a line's start.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn stream_xor(to: *mut u8, sources: &[&[u8]], len: usize) {
+    for at in (0..len).step_by(LINE) {
+        let mut sums = [_mm256_setzero_si256(); 2];
+        for source in sources {
+            let from = source.as_ptr().wrapping_add(at);
+            // SAFETY: a line of the `len` bytes that this function's contract makes valid.
+            let halves = unsafe { [load!(from, 0), load!(from, HALF)] };
+            for (sum, half) in sums.iter_mut().zip(halves) {
+                *sum = _mm256_xor_si256(*sum, half);
+            }
+        }
+        let to = to.wrapping_add(at);
+        // SAFETY: the same line of the target.
+        unsafe {
+            put_line!(STREAMED, to, 0, 0, sums[0], sums[1]);
+        }
     }
 }

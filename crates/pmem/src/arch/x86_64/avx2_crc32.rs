@@ -44,6 +44,8 @@ pub(super) static KERNELS: Kernels = Kernels {
         stream_with_crc::<PAIRED>(to, from, len, state, apart(to, twin))
     },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    stream_xor: |to, sources, len| unsafe { super::avx2::stream_xor(to, sources, len) },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     store: |to, from, len| unsafe { copy::<STORED>(to, from, len, 0) },
     // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read: |to, from, len| unsafe { copy::<TAKEN>(to, from, len, 0) },

@@ -33,6 +33,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     stream_pair_with_crc: |to, twin, from, len, state| unsafe {
         pass::<PAIRED, true>(to, from, len, state, apart(to, twin))
     },
+    // SAFETY: the caller keeps the contract of `Kernels`; whatever has this kernel's instructions has AVX2.
+    stream_xor: |to, sources, len| unsafe { super::avx2::stream_xor(to, sources, len) },
     store: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<STORED, false>(to, from, len, 0, 0) };

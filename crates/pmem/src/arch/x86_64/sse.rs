@@ -27,6 +27,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     stream_pair_with_crc: |to, twin, from, len, state| unsafe {
         pass::<PAIRED, true>(to, from, len, state, apart(to, twin))
     },
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
+    stream_xor: |to, sources, len| unsafe { stream_xor(to, sources, len) },
     store: |to, from, len| {
         // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<STORED, false>(to, from, len, 0, 0) };
@@ -137,6 +139,40 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
     }
     // SAFETY: what is left of the same ranges.
     unsafe { pass_tail::<SINK, CRC>(to, from, len, state) }
+}
+
+/// Streams the XOR of sources of `len` bytes each, in whole lines.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
+#[target_feature(enable = "sse4.2")]
+unsafe fn stream_xor(to: *mut u8, sources: &[&[u8]], len: usize) {
+    for at in (0..len).step_by(LINE) {
+        let mut sums = [_mm_setzero_si128(); 4];
+        for source in sources {
+            let from = source.as_ptr().wrapping_add(at);
+            // SAFETY: a line of the `len` bytes that the contract of `Kernels` makes valid.
+            let lanes = unsafe {
+                [
+                    load!(from, 0),
+                    load!(from, 1),
+                    load!(from, 2),
+                    load!(from, 3),
+                ]
+            };
+            for (sum, lane) in sums.iter_mut().zip(lanes) {
+                *sum = _mm_xor_si128(*sum, lane);
+            }
+        }
+        let to = to.wrapping_add(at);
+        // SAFETY: the same line of the target.
+        unsafe {
+            put!(STREAMED, to, 0, sums[0]);
+            put!(STREAMED, to, 1, sums[1]);
+            put!(STREAMED, to, 2, sums[2]);
+            put!(STREAMED, to, 3, sums[3]);
+        }
+    }
 }
 
 /// The same for fewer bytes than a line, in ever smaller words.
