@@ -158,15 +158,14 @@ fn attempt(
 /// Slots for the blocks of a transaction: in a pool with rows the columns of as many free rows as these fill.
 struct Supply<'s> {
     slot_cache: &'s SlotCache<'s>,
-    columns: std::iter::Flatten<std::vec::IntoIter<std::ops::Range<u32>>>,
+    columns: Option<std::iter::Flatten<std::vec::IntoIter<std::ops::Range<u32>>>>,
 }
 
 impl<'s> Supply<'s> {
     fn of_pairs(slot_cache: &'s SlotCache<'s>) -> Supply<'s> {
-        let columns = Vec::new().into_iter().flatten();
         Supply {
             slot_cache,
-            columns,
+            columns: None,
         }
     }
     #[cold]
@@ -177,12 +176,16 @@ impl<'s> Supply<'s> {
         let columns: Vec<_> = rows.map(|row| geometry.columns(row)).collect();
         Supply {
             slot_cache,
-            columns: columns.into_iter().flatten(),
+            columns: Some(columns.into_iter().flatten()),
         }
     }
     #[inline(always)]
     fn take(&mut self) -> Option<u32> {
-        self.columns.next().or_else(|| self.slot_cache.take())
+        let column = match &mut self.columns {
+            None => None,
+            Some(columns) => columns.next(),
+        };
+        column.or_else(|| self.slot_cache.take())
     }
 }
 

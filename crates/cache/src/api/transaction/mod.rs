@@ -134,6 +134,7 @@ impl<'v> Transaction<'v> {
         }
         check_another(pipeline, work)?;
         if pipeline.media().geometry.has_rows {
+            // All wait: a row is filled by its commit, whole.
             work.add_for_row(key, bucket, bytes);
             return Ok(());
         }
@@ -165,7 +166,8 @@ impl<'v> Transaction<'v> {
                 return;
             }
             Base::Current | Base::Zero => {
-                let waits = waits_in_memory(pipeline, &self.slot_cache, work.data.len());
+                let waits = pipeline.media().geometry.has_rows
+                    || waits_in_memory(pipeline, &self.slot_cache, work.data.len());
                 let takes = (!waits).then(|| held(&mut self.slot_cache, pipeline));
                 takes.and_then(SlotCache::take)
             }
@@ -486,7 +488,7 @@ fn check_another(pipeline: &Pipeline, work: &Workspace) -> Result<()> {
 }
 
 /// Whether the next block waits in memory, where so many bytes do. Once one has been streamed, the others
-/// are. In a pool with rows all wait: a row is filled by its commit, whole.
+/// are.
 #[inline(always)]
 fn waits_in_memory(
     pipeline: &Pipeline,
@@ -494,11 +496,10 @@ fn waits_in_memory(
     waiting_bytes: usize,
 ) -> bool {
     let block_bytes = pipeline.engine().block_bytes();
-    pipeline.media().geometry.has_rows
-        || slot_cache.is_none()
-            && (waiting_bytes < BUFFERED_BLOCKS * block_bytes
-                || (waiting_bytes < REDUCED_BLOCKS * block_bytes
-                    && pipeline.engine().content().expects_changes()))
+    slot_cache.is_none()
+        && (waiting_bytes < BUFFERED_BLOCKS * block_bytes
+            || (waiting_bytes < REDUCED_BLOCKS * block_bytes
+                && pipeline.engine().content().expects_changes()))
 }
 
 impl Drop for Transaction<'_> {
