@@ -245,10 +245,26 @@ impl Engine {
     }
 
     /// A fence whose failure makes the pool refuse every later write.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fence(&self) -> Result<()> {
+        match self.media().only_member() {
+            Some(only) => only
+                .fence()
+                .map_err(|error| self.fence_failed(error.into())),
+            None => self.fence_members(),
+        }
+    }
+
+    #[inline(never)]
+    fn fence_members(&self) -> Result<()> {
         let fenced = self.media().fence_beside(&|slot| self.table.is_held(slot));
-        fenced.inspect_err(|_| self.poison())
+        fenced.map_err(|error| self.fence_failed(error))
+    }
+
+    #[cold]
+    fn fence_failed(&self, error: Error) -> Error {
+        self.poison();
+        error
     }
 
     /// Takes a member of a mirror out. If a fence fails the pool refuses every later write: which members count is

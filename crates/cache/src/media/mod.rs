@@ -192,6 +192,12 @@ impl Media {
             .fold(Counters::default(), |sum, member| sum + member.counters())
     }
 
+    /// The member, if the pool has one and is no mirror.
+    #[inline(always)]
+    pub(crate) fn only_member(&self) -> Option<&Region> {
+        self.is_single.then_some(&self.main)
+    }
+
     /// Orders everything this thread streamed or flushed before whatever it does next.
     #[inline(always)]
     pub(crate) fn fence(&self) -> Result<()> {
@@ -201,8 +207,8 @@ impl Media {
     #[inline(always)]
     pub(crate) fn fence_beside(&self, is_held: &dyn Fn(u32) -> bool) -> Result<()> {
         // One sfence serves all members of the cache-line domains; a page member syncs its file.
-        if self.is_single {
-            return Ok(self.main.fence()?);
+        if let Some(only) = self.only_member() {
+            return Ok(only.fence()?);
         }
         if let Some(mirror) = &self.mirror {
             return mirror.fence(&self.geometry, self.opened(), is_held);

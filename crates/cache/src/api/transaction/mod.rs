@@ -133,13 +133,11 @@ impl<'v> Transaction<'v> {
             return Ok(());
         }
         check_another(pipeline, work)?;
-        if pipeline.media().geometry.has_rows {
-            // All wait: a row is filled by its commit, whole.
-            work.add_for_row(key, bucket, bytes);
-            return Ok(());
-        }
         if waits_in_memory(pipeline, &self.slot_cache, work.data.len()) {
-            work.add_in_memory(key, bucket, bytes);
+            match pipeline.media().geometry.has_rows {
+                true => work.add_for_row(key, bucket, bytes),
+                false => work.add_in_memory(key, bucket, bytes),
+            }
             return Ok(());
         }
         match held(&mut self.slot_cache, pipeline).take() {
@@ -166,8 +164,7 @@ impl<'v> Transaction<'v> {
                 return;
             }
             Base::Current | Base::Zero => {
-                let waits = pipeline.media().geometry.has_rows
-                    || waits_in_memory(pipeline, &self.slot_cache, work.data.len());
+                let waits = waits_in_memory(pipeline, &self.slot_cache, work.data.len());
                 let takes = (!waits).then(|| held(&mut self.slot_cache, pipeline));
                 takes.and_then(SlotCache::take)
             }
@@ -488,7 +485,7 @@ fn check_another(pipeline: &Pipeline, work: &Workspace) -> Result<()> {
 }
 
 /// Whether the next block waits in memory, where so many bytes do. Once one has been streamed, the others
-/// are.
+/// are. In a pool with rows all wait: a row is filled by its commit, whole.
 #[inline(always)]
 fn waits_in_memory(
     pipeline: &Pipeline,
@@ -497,7 +494,8 @@ fn waits_in_memory(
 ) -> bool {
     let block_bytes = pipeline.engine().block_bytes();
     slot_cache.is_none()
-        && (waiting_bytes < BUFFERED_BLOCKS * block_bytes
+        && (pipeline.media().geometry.has_rows
+            || waiting_bytes < BUFFERED_BLOCKS * block_bytes
             || (waiting_bytes < REDUCED_BLOCKS * block_bytes
                 && pipeline.engine().content().expects_changes()))
 }

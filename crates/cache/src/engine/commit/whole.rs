@@ -268,13 +268,14 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
     #[inline(always)]
     fn publish(&self, engine: &Engine) {
         let hits = engine.replacement.hits();
-        let has_rows = engine.media().geometry.has_rows;
+        if engine.media().geometry.has_rows {
+            (self.blocks()).for_each(|block| {
+                engine.table.note_column(block.slot, block.chosen.index);
+            });
+        }
         for block in self.blocks() {
             // As `publish_block`, but for the look at which policy is told of hits.
             let Chosen { index, fresh, .. } = block.chosen;
-            if has_rows {
-                engine.table.note_column(block.slot, index);
-            }
             let dirtied = engine
                 .table
                 .install(block.bucket, index, block.entry, fresh);
