@@ -6,6 +6,8 @@ mod scan;
 
 pub(crate) use roles::FoundPair;
 
+use std::path::PathBuf;
+
 use crate::engine::{note_files, put_lines, put_on_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Geometry, Line, Mark, PAGE_BYTES};
@@ -21,11 +23,13 @@ const NAMED_PAGES: usize = 64;
 pub(crate) trait Files {
     /// The extent of a role whose sidecar is missing.
     fn lone_part(&self, role: usize, line: &Line) -> Result<Option<Part>>;
-    /// A new one, all zero, that no later opening finds until it is installed.
+    /// Where the extents of roles are to lie of which nothing is there, in their order.
+    fn places(&self, roles: &[usize], line: &Line) -> Result<Vec<PathBuf>>;
+    /// A new one where the line says, all zero, that no later opening finds until it is installed.
     fn make_part(&self, role: usize, line: &Line) -> Result<Part>;
     /// Gives a new one its name, durably.
     fn install_part(&self, part: &Part) -> Result<()>;
-    /// A new one without a line.
+    /// A new one beside it, without a line.
     fn make_sidecar(&self, role: usize, line: &Line) -> Result<Sidecar>;
 }
 
@@ -75,6 +79,7 @@ pub(crate) fn open(
     }
     let plan = plan(&roles, is_orderly);
     check_lost(&roles.line, &plan, permissions)?;
+    choose_places(&mut roles, files)?;
     let line = mark_begun(&roles, &behind, is_orderly)?;
     let made = make_files(&mut roles.roles, &line, files)?;
     let trusted: Vec<bool> = roles.roles.iter().map(|role| !role.is_behind).collect();
@@ -89,6 +94,24 @@ pub(crate) fn open(
         files.install_part(&medium.parts[role])?;
     }
     mark_open(medium, &tally.told_by(line))
+}
+
+/// Has the line say where each file is, or is to be: what is missing of a role lies beside what is there of it. The line that
+/// the opening works under tells it, so that the next one knows what this one leaves there without a line.
+fn choose_places(roles: &mut Roles, files: &dyn Files) -> Result<()> {
+    let Roles { line, roles } = roles;
+    let is_gone = |role: &usize| roles[*role].part.is_none() && roles[*role].place.is_none();
+    let gone: Vec<usize> = (0..roles.len()).filter(is_gone).collect();
+    for (role, place) in gone.iter().zip(files.places(&gone, line)?) {
+        line.files[*role].path = place;
+    }
+    for (role, file) in roles.iter().zip(&mut line.files) {
+        let part = role.part.as_ref().map(|part| &part.path);
+        if let Some(place) = part.or(role.place.as_ref()) {
+            file.path.clone_from(place);
+        }
+    }
+    Ok(())
 }
 
 /// Makes the extents and sidecars that are not there; which extents.
@@ -268,7 +291,7 @@ fn mark_open(medium: Medium, line: &Line) -> Result<(Medium, Line)> {
 }
 
 /// That no sidecar was found at all.
-pub(crate) fn not_found(name: &str, path: std::path::PathBuf) -> Error {
+pub(crate) fn not_found(name: &str, path: PathBuf) -> Error {
     let name = name.to_owned();
     ErrorKind::NotFound { name, path }.into()
 }

@@ -22,6 +22,8 @@ pub(super) struct Role {
     pub is_behind: bool,
     pub sidecar: Option<Sidecar>,
     pub part: Option<Part>,
+    /// Where its extent is, or would be, beside the sidecar that was found.
+    pub place: Option<PathBuf>,
 }
 
 /// A region's files by role, and the line that counts.
@@ -92,6 +94,7 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
             is_behind: true,
             sidecar: None,
             part: None,
+            place: None,
         })
         .collect();
     for (pair, own) in found.into_iter().zip(lines) {
@@ -118,6 +121,7 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
             is_behind,
             sidecar: Some(pair.sidecar),
             part: pair.part,
+            place: Some(pair.part_path),
         };
     }
     Ok(Roles { line, roles })
