@@ -522,3 +522,55 @@ fn forget_newest_line(sidecar: &Path) {
     file.write_all_at(&[0; PAGE as usize], newest * PAGE)
         .unwrap();
 }
+
+/// A line has no room for the paths.
+#[test]
+fn a_pool_that_was_moved_where_paths_are_too_long_is_refused_and_opens_elsewhere() {
+    let place = Place::new(1);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+    let directory = place.directory.path();
+    let deep = directory.join("a".repeat(250)).join("b".repeat(200));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::rename(place.file(0, ""), deep.join("m.dax")).unwrap();
+    let pool = DaxPool::new(&[deep.join("m")], UUID);
+    for _ in 0..2 {
+        let error = DaxRegion::open(&pool, "r", &quiet()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Invalid { .. }), "{error}");
+        seal(&pool, "r").unwrap_err();
+    }
+    std::fs::rename(deep.join("m.dax"), place.file(0, "")).unwrap();
+    place.open().unwrap().close().unwrap();
+}
+
+/// A copy of a file that broke off, or that something was added to.
+#[test]
+fn a_file_of_another_length_is_refused_and_left_out_at_the_caller_s_word() {
+    for (member, name) in [
+        (0, "r"),
+        (1, "r.parity"),
+        (0, "r.sums"),
+        (1, "r.parity.sums"),
+    ] {
+        for len in [4096, 12 * PAGE] {
+            let place = Place::new(2);
+            DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+            let region = place.open().unwrap();
+            put(&region, 3 * PAGE, b"here");
+            region.close().unwrap();
+            let path = place.file(member, name);
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(len).unwrap();
+            drop(file);
+            let error = place.open().unwrap_err();
+            assert!(
+                error.to_string().contains(&path.display().to_string()),
+                "{error}"
+            );
+            seal(&place.pool(), "r").unwrap_err();
+            std::fs::remove_file(&path).unwrap();
+            let options = quiet().without_missing(true);
+            let region = DaxRegion::open(&place.pool(), "r", &options).unwrap();
+            assert_eq!(get(&region, 3 * PAGE, 4), b"here");
+        }
+    }
+}

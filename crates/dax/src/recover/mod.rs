@@ -68,6 +68,9 @@ pub(crate) fn open(
         if role.sidecar.is_none() {
             role.part = files.lone_part(number, &roles.line)?;
         }
+        if let Some(part) = &role.part {
+            roles::check_part(part, &roles.line)?;
+        }
     }
     check_missing(&roles, permissions)?;
     roles.leave_out_missing();

@@ -1,6 +1,8 @@
 //! What was found of a region, and which line of it counts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use forebay_pmem::Region;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Line, Mark, NoLine, Relation};
@@ -117,6 +119,14 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
             let todo = "move the copy away";
             return Err(Error::refused(&pair.sidecar.path, found, todo));
         }
+        check_len(
+            &pair.sidecar.region,
+            line.geometry.sidecar_bytes(role),
+            &pair.sidecar.path,
+        )?;
+        if let Some(part) = &pair.part {
+            check_part(part, &line)?;
+        }
         *place = Role {
             is_behind,
             sidecar: Some(pair.sidecar),
@@ -125,6 +135,23 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
         };
     }
     Ok(Roles { line, roles })
+}
+
+/// Refuses an extent of another length than the region's.
+pub(super) fn check_part(part: &Part, line: &Line) -> Result<()> {
+    check_len(&part.region, line.geometry.extent_bytes(), &part.path)
+}
+
+fn check_len(region: &Region, len: u64, path: &Path) -> Result<()> {
+    if region.len() == len {
+        return Ok(());
+    }
+    let found = format!("it has {} bytes, and the region's has {len}", region.len());
+    let todo = match region.len() > len {
+        true => "cut it to that length",
+        false => "restore it from a copy; or move it away, and open the region without it",
+    };
+    Err(Error::refused(path, found, todo))
 }
 
 /// The newest line of a sidecar, and the role that it names.
