@@ -574,3 +574,29 @@ fn a_file_of_another_length_is_refused_and_left_out_at_the_caller_s_word() {
         }
     }
 }
+
+/// The parity of a sealed region comes back as it was two seals ago; later the extent dies.
+#[test]
+fn an_old_parity_is_made_anew_though_the_seal_holds() {
+    let place = Place::below(Path::new("/tmp"), 2);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+    let old = place.directory.path().join("old");
+    for byte in [1, 2] {
+        let region = place.open().unwrap();
+        put(&region, 3 * PAGE, &[byte; PAGE as usize]);
+        region.close().unwrap();
+        if byte == 1 {
+            std::fs::create_dir(&old).unwrap();
+            for name in ["r.parity", "r.parity.sums"] {
+                std::fs::copy(place.file(1, name), old.join(name)).unwrap();
+            }
+        }
+    }
+    std::fs::remove_dir_all(place.file(1, "")).unwrap();
+    std::fs::rename(&old, place.file(1, "")).unwrap();
+    drop(place.open().unwrap());
+    std::fs::remove_dir_all(place.file(0, "")).unwrap();
+    let options = quiet().without_missing(true);
+    let region = DaxRegion::open(&place.pool(), "r", &options).unwrap();
+    assert_eq!(get(&region, 3 * PAGE, 4096), [2; 4096]);
+}

@@ -96,7 +96,12 @@ pub(crate) fn open(
     for role in made {
         files.install_part(&medium.parts[role])?;
     }
-    mark_open(medium, &tally.told_by(line))
+    let (medium, line) = mark_open(medium, &tally.told_by(line))?;
+    match behind.is_empty() {
+        true => Ok((medium, line)),
+        // The other line of what did not count is from before, or none: whatever becomes of the newest one, it counts now.
+        false => mark_open(medium, &line),
+    }
 }
 
 /// Has the line say where each file is, or is to be: what is missing of a role lies beside what is there of it. The line that

@@ -56,7 +56,17 @@ impl Roles {
                 return Ok(false);
             }
         }
-        Ok(true)
+        // Of an old parity the pages and sums are older than the seal. Nobody but us stores there, so a change of its times is
+        // none by a program.
+        let parity = self.line.geometry.parity_role();
+        match &self.roles[parity] {
+            Role {
+                part: Some(part),
+                is_behind: false,
+                ..
+            } => Ok(part.evidence()? == self.line.files[parity].evidence),
+            _ => Ok(true),
+        }
     }
 
     /// What is not there does not count, nor what lies beside it.
