@@ -284,3 +284,48 @@ pub fn a_sum_that_looks_later_and_is_another_pages_is_put_right() {
         assert!(one.passes_after(later.pass()) > 0);
     }
 }
+
+/// A page never rests, and its mate is stored to meanwhile. Under the hold the mate is taken, and then a take fails.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn what_was_taken_before_a_take_failed_under_a_hold_is_covered() {
+    let world = World::new(2, 8, MODEL);
+    world.known.can_hold.store(true, Ordering::Relaxed);
+    let (mate, page) = (world.geometry().page(0, 2), world.geometry().page(1, 2));
+    let (store, known) = (world.writer(), Arc::clone(&world.known));
+    *world.known.before_peek.lock().unwrap() = Some(Box::new(move || {
+        if !known.is_held.load(Ordering::Relaxed) {
+            store(page);
+            store(mate);
+        }
+    }));
+    world.store(page);
+    *world.known.fails_take_of.lock().unwrap() = Some(page);
+    world.engine.pass().unwrap_err();
+    *world.known.before_peek.lock().unwrap() = None;
+    world.engine.sync(&(mate..mate + 1)).unwrap();
+    let verified = world.engine.verify(&(0..16)).unwrap();
+    assert_eq!((verified.looked_at, verified.repaired), (16, 0));
+    assert_eq!(world.engine.status().damaged, [0; 0]);
+    let latest = world.promise.lock().unwrap().latest[mate as usize];
+    let mut bytes = [0; PAGE_BYTES as usize];
+    world.engine.medium.read_page(0, 2, &mut bytes);
+    assert_eq!(bytes, content(mate, latest));
+}
+
+/// A look finds that a page matches which was called damaged before.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_page_that_matches_again_is_not_called_damaged() {
+    let world = World::new(2, 8, MODEL);
+    let mate = world.geometry().page(1, 2);
+    world.store(mate);
+    world.pass();
+    let part = world.disks.lock().unwrap().parts[1].clone().unwrap();
+    let offset = 2 * PAGE_BYTES + 99;
+    part.inject(Fault::BitFlip { offset, bit: 1 });
+    let verified = world.engine.verify(&(0..16)).unwrap();
+    assert_eq!(verified.damaged, [mate * PAGE_BYTES]);
+    part.inject(Fault::BitFlip { offset, bit: 1 });
+    let verified = world.engine.verify(&(0..16)).unwrap();
+    assert_eq!(verified.damaged, [0; 0]);
+    assert_eq!(world.engine.status().damaged, [0; 0]);
+}
