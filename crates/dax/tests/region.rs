@@ -600,3 +600,44 @@ fn an_old_parity_is_made_anew_though_the_seal_holds() {
     let region = DaxRegion::open(&place.pool(), "r", &options).unwrap();
     assert_eq!(get(&region, 3 * PAGE, 4096), [2; 4096]);
 }
+
+/// A mapping of a page that no tracker knows of: what is stored through it is as if the medium had changed.
+fn store_below(region: &DaxRegion, at: u64, byte: u8) {
+    let page = at / PAGE * PAGE;
+    // SAFETY: with an old length of none a second mapping of the same page is made (mremap(2)), and unmapped again.
+    unsafe {
+        let from = region.as_ptr().add(page as usize).cast();
+        let below = libc::mremap(from, 0, PAGE as usize, libc::MREMAP_MAYMOVE);
+        assert_ne!(below, libc::MAP_FAILED);
+        below
+            .cast::<u8>()
+            .add((at - page) as usize)
+            .write_volatile(byte);
+        libc::munmap(below, PAGE as usize);
+    }
+}
+
+/// Nobody has stored since the seal, and the file system would tell: what differs is damage, also before the first pass.
+#[test]
+fn what_turned_over_under_a_seal_is_found_and_put_right() {
+    let place = Place::below(Path::new("/tmp"), 2);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+    let region = place.open().unwrap();
+    put(&region, 3 * PAGE, &[1; PAGE as usize]);
+    region.close().unwrap();
+    for syncs_first in [false, true] {
+        let region = place.open().unwrap();
+        if region.status().tracker == TrackerKind::Compare {
+            return;
+        }
+        store_below(&region, 3 * PAGE + 9, 2);
+        put(&region, 5 * PAGE, b"a store");
+        if syncs_first {
+            region.sync(0..8 * PAGE).unwrap();
+        }
+        let verified = region.verify(0..8 * PAGE).unwrap();
+        assert_eq!(verified.repaired, 1, "{verified:?}");
+        assert_eq!(get(&region, 3 * PAGE, 4096), [1; 4096]);
+        region.close().unwrap();
+    }
+}

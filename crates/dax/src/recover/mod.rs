@@ -8,9 +8,9 @@ pub(crate) use roles::FoundPair;
 
 use std::path::PathBuf;
 
-use crate::engine::{note_files, put_lines, put_on_all};
+use crate::engine::{put_lines, put_on_all};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Geometry, Line, Mark, PAGE_BYTES};
+use crate::format::{Evidence, Geometry, Line, Mark, PAGE_BYTES};
 use crate::medium::{Medium, Part, Sidecar};
 use crate::mutants::{Mutant, mutated};
 use roles::Roles;
@@ -78,7 +78,7 @@ pub(crate) fn open(
     let behind = roles.behind();
     if is_orderly && behind.is_empty() {
         let medium = into_medium(roles.roles, roles.line.geometry);
-        return mark_open(medium, &roles.line);
+        return mark_open(medium, &roles.line, true);
     }
     let plan = plan(&roles, is_orderly);
     check_lost(&roles.line, &plan, permissions)?;
@@ -96,11 +96,11 @@ pub(crate) fn open(
     for role in made {
         files.install_part(&medium.parts[role])?;
     }
-    let (medium, line) = mark_open(medium, &tally.told_by(line))?;
+    let (medium, line) = mark_open(medium, &tally.told_by(line), is_orderly)?;
     match behind.is_empty() {
         true => Ok((medium, line)),
         // The other line of what did not count is from before, or none: whatever becomes of the newest one, it counts now.
-        false => mark_open(medium, &line),
+        false => mark_open(medium, &line, is_orderly),
     }
 }
 
@@ -287,13 +287,19 @@ fn into_medium(roles: Vec<roles::Role>, geometry: Geometry) -> Medium {
     medium
 }
 
-/// The mark `open`, durable on all sidecars before the first store can happen.
-fn mark_open(medium: Medium, line: &Line) -> Result<(Medium, Line)> {
+/// The mark `open`, durable on all sidecars before the first store can happen. Of a region that was sealed it keeps the times
+/// of the seal, which tell of stores between that and the watch for them; what pages were looked at by no times tell.
+fn mark_open(medium: Medium, line: &Line, is_orderly: bool) -> Result<(Medium, Line)> {
     let mut next = line.next(Mark::Open);
     if mutated(Mutant::OpenMarkAfterStore) {
         return Ok((medium, next));
     }
-    note_files(&mut next, &medium)?;
+    for (file, part) in next.files.iter_mut().zip(&medium.parts) {
+        file.path.clone_from(&part.path);
+        if !is_orderly {
+            file.evidence = Evidence::default();
+        }
+    }
     put_on_all(&medium, &next)?;
     Ok((medium, next))
 }

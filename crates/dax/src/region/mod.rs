@@ -23,8 +23,8 @@ use forebay_pmem::Counters;
 
 use crate::engine::{Engine, FirstPass, QuietTracker};
 use crate::error::{ErrorKind, Result};
-use crate::format::{Line, Mark, PAGE_BYTES};
-use crate::medium::{Medium, Part};
+use crate::format::{Mark, PAGE_BYTES};
+use crate::medium::Part;
 use crate::options::{CreateOptions, OpenOptions};
 use crate::pool::DaxPool;
 use crate::recover::{self, Permissions};
@@ -91,12 +91,7 @@ impl DaxRegion {
         };
         let (medium, line) = recover::open(found, pool.uuid(), name, &files, permissions)?;
         let mapping = Mapping::new(&medium)?;
-        let tracker = watched::open(&medium, &mapping, options.tracker)?;
-        // The watch for other openers has begun only now.
-        let first = match may_have_moved(&medium, &line)? {
-            true => FirstPass::Compares,
-            false => FirstPass::Tracked,
-        };
+        let (tracker, first) = watched::open(&medium, &mapping, options.tracker, &line)?;
         let engine = Arc::new(Engine::new(medium, line, tracker, first));
         let worker = worker::start(Arc::clone(&engine), options.period)?;
         Ok(DaxRegion {
@@ -211,17 +206,6 @@ impl DaxRegion {
         }
         Ok(range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES))
     }
-}
-
-/// Whether somebody may have stored into an extent since the line was written, as far as times tell.
-fn may_have_moved(medium: &Medium, line: &Line) -> Result<bool> {
-    let extents = medium.parts.iter().zip(&line.files);
-    for (part, file) in extents.take(medium.geometry.extents()) {
-        if !part.is_as(file)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Opens the extents anew: children that inherited the mapping still have the old open files, and count as having them.

@@ -77,6 +77,12 @@ impl Extent {
         FileId::of(&self.file)
     }
 
+    /// What moved its size and times until now was the caller's.
+    pub(super) fn note_times(&mut self) -> io::Result<()> {
+        self.times = times_of(&self.file)?;
+        Ok(())
+    }
+
     /// What happened since the last look.
     pub(super) fn look(&mut self) -> io::Result<Changes> {
         let mut changes = Changes::default();
