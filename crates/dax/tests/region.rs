@@ -641,3 +641,30 @@ fn what_turned_over_under_a_seal_is_found_and_put_right() {
         region.close().unwrap();
     }
 }
+
+/// Another program opens an extent, stores and closes it, while the region is being closed: after the last look of its
+/// tracker, before its leases. It has the parity's lock meanwhile, if it gets it then; else it stores after the seal.
+#[test]
+fn what_another_opener_stores_while_the_region_is_closed_is_no_damage() {
+    for _ in 0..8 {
+        let place = Place::new(2);
+        DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+        let region = place.open().unwrap();
+        put(&region, 3 * PAGE, b"before");
+        region.sync(0..8 * PAGE).unwrap();
+        let open = |path| std::fs::File::options().write(true).open(path).unwrap();
+        let parity = open(place.file(1, "r.parity"));
+        let extent = place.file(0, "r");
+        let other = std::thread::spawn(move || {
+            parity.lock().unwrap();
+            let file = open(extent);
+            file.write_all_at(b"stored", 3 * PAGE).unwrap();
+            drop(file);
+        });
+        region.close().unwrap();
+        other.join().unwrap();
+        let region = place.open().unwrap();
+        assert_eq!(get(&region, 3 * PAGE, 6), b"stored");
+        region.close().unwrap();
+    }
+}

@@ -11,6 +11,7 @@ mod lease;
 mod mapping;
 mod open;
 mod persist;
+mod since;
 mod watched;
 mod worker;
 
@@ -36,6 +37,7 @@ pub(crate) use lease::KeptLeases;
 use lease::Leases;
 use mapping::Mapping;
 use open::{LOCK_TRIES, PoolFiles, find, open_region};
+use since::Since;
 
 const PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(30);
@@ -180,6 +182,7 @@ impl DaxRegion {
         drop(worker);
         mapping.end_stores();
         engine.pass()?;
+        let openers = Since::watch(&engine.medium);
         let has_seen_all = engine.has_seen_all();
         // The worker has ended, and nobody else has it.
         let Some(engine) = Arc::into_inner(engine) else {
@@ -191,8 +194,8 @@ impl DaxRegion {
         };
         let mut engine = engine.with_tracker(tracker);
         drop(mapping);
-        reopen_parts(&mut engine)?;
-        seal_engine(engine)
+        let openers = reopen_parts(&mut engine, openers)?;
+        engine.seal(&|medium| Ok(Box::new(openers.take(medium)?)))
     }
 
     fn pages_of(&self, range: &Range<u64>) -> Result<Range<u64>> {
@@ -209,13 +212,14 @@ impl DaxRegion {
 }
 
 /// Opens the extents anew: children that inherited the mapping still have the old open files, and count as having them.
-fn reopen_parts(engine: &mut Engine) -> Result<()> {
+fn reopen_parts(engine: &mut Engine, openers: Since) -> Result<Since> {
     let paths: Vec<_> = engine
         .medium
         .parts
         .drain(..)
         .map(|part| part.path)
         .collect();
+    let openers = openers.closed();
     for path in paths {
         let region = match open_region(&path, LOCK_TRIES) {
             Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => {
@@ -225,12 +229,7 @@ fn reopen_parts(engine: &mut Engine) -> Result<()> {
         };
         engine.medium.parts.push(Part::new(region, path));
     }
-    Ok(())
-}
-
-/// Seals a region that this process has not mapped.
-fn seal_engine(engine: Engine) -> Result<Sealed> {
-    engine.seal(&|medium| Ok(Box::new(Leases::take(medium)?)))
+    Ok(openers)
 }
 
 /// Seals a region that no program has open.
@@ -245,10 +244,6 @@ pub(crate) fn seal(pool: &DaxPool, name: &str) -> Result<Sealed> {
     let files = PoolFiles::new(pool, name, &found);
     let (medium, line) = recover::open(found, pool.uuid(), name, &files, Permissions::default())?;
     debug_assert_eq!(line.mark, Mark::Open);
-    seal_engine(Engine::new(
-        medium,
-        line,
-        Box::new(CompareTracker),
-        FirstPass::Compares,
-    ))
+    let engine = Engine::new(medium, line, Box::new(CompareTracker), FirstPass::Compares);
+    engine.seal(&|medium| Ok(Box::new(Leases::take(medium)?)))
 }

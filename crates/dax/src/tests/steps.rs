@@ -329,3 +329,37 @@ pub fn a_page_that_matches_again_is_not_called_damaged() {
     assert_eq!(verified.damaged, [0; 0]);
     assert_eq!(world.engine.status().damaged, [0; 0]);
 }
+
+/// Nobody has an extent now, but somebody had since the tracker looked last.
+struct SomebodyWas;
+
+impl crate::engine::Alone for SomebodyWas {
+    fn check(&self) -> crate::error::Result<()> {
+        Ok(())
+    }
+
+    fn was_alone(&self) -> bool {
+        false
+    }
+}
+
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn what_differs_at_a_seal_is_no_damage_where_somebody_was_there() {
+    for was_there in [true, false] {
+        let world = World::new(2, 8, MODEL);
+        world.store(3);
+        world.pass();
+        assert!(world.engine.has_seen_all());
+        let part = world.disks.lock().unwrap().parts[0].clone().unwrap();
+        part.store(3 * PAGE_BYTES, &content(3, 9));
+        let quiet = Box::new(crate::engine::QuietTracker);
+        let engine = world.engine.with_tracker(quiet);
+        let sealed = engine.seal(&|_| match was_there {
+            true => Ok(Box::new(SomebodyWas)),
+            false => Ok(Box::new(crate::model::world::AllAlone)),
+        });
+        let sealed = sealed.unwrap();
+        assert_eq!(sealed.written_pages, u64::from(was_there));
+        assert_eq!(sealed.repaired_pages, u64::from(!was_there));
+    }
+}
