@@ -339,6 +339,13 @@ impl Medium {
         self.parts[extent].flush_foreign(row * PAGE_BYTES, PAGE_BYTES as usize);
     }
 
+    /// The same of a page that was found and matches no sum: after a sync that failed the system may take a plain file's page
+    /// for written, though the disk lacks it.
+    pub fn flush_found_page(&self, extent: usize, row: u64) {
+        let region = &self.parts[extent].region;
+        region.flush_found(row * PAGE_BYTES, PAGE_BYTES as usize);
+    }
+
     /// Writes a page of a part; the fence of the parts makes it durable.
     pub fn stream_page(&self, part: usize, row: u64, page: &[u8]) {
         self.parts[part].region.stream(row * PAGE_BYTES, page);

@@ -202,7 +202,10 @@ impl Engine {
         self.medium
             .stream_page(geometry.parity_role(), row, &parity);
         for extent in taken {
-            self.medium.flush_page(extent, row);
+            match written.all && !vouched[extent] {
+                true => self.medium.flush_found_page(extent, row),
+                false => self.medium.flush_page(extent, row),
+            }
             let check = copies.check(extent, row).expect("looked at above");
             // A store does not make right what it does not reach: what was told of the page is still told, by whichever
             // copy: one of them may be what the medium put there.

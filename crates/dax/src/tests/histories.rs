@@ -293,3 +293,45 @@ pub fn an_old_extent_that_matches_helps_to_rebuild_another_one() {
         assert_eq!(bytes, content(page, 1));
     }
 }
+
+/// A sync of a plain file fails, after which the system takes its pages for written; the next process finds them in the
+/// cache.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn what_a_failed_sync_left_in_a_cache_is_made_durable_by_whoever_comes_next() {
+    for opens in [true, false] {
+        let world = World::new(2, 8, ShadowModel::Pages);
+        world.store(1);
+        world.pass();
+        world.store(1);
+        let disks = world.disks.lock().unwrap().clone();
+        let promise = world.promise.lock().unwrap().clone();
+        let part = disks.parts[0].as_ref().unwrap();
+        part.set_fence_failure(FenceFailure::From(0));
+        world.engine.pass().unwrap_err();
+        part.set_fence_failure(FenceFailure::Never);
+        let line = world.engine.line();
+        drop(world.engine);
+        if opens {
+            let world = World::open(disks.clone(), ShadowModel::Pages, promise).unwrap();
+            world.engine.pass().unwrap();
+        } else {
+            let geometry = line.geometry;
+            let medium = crate::model::world::medium_of(geometry, &disks);
+            let tracker = Box::new(CompareTracker);
+            let engine = Engine::new(medium, line, tracker, FirstPass::TakesAll);
+            engine.pass().unwrap();
+        }
+        let mut rng = fastrand::Rng::with_seed(5);
+        for _ in 0..8 {
+            let files = ModelFiles::new(
+                MODEL,
+                Arc::new(Mutex::new(Disks::of(&disks.sample(&mut rng), MODEL))),
+            );
+            assert_eq!(
+                page(&files, Permissions::default()),
+                content(1, 2),
+                "opens: {opens}"
+            );
+        }
+    }
+}
