@@ -185,15 +185,8 @@ impl Engine {
                 .iter()
                 .any(|&extent| copies.check(extent, row).is_none())
         {
-            for &extent in &taken {
-                state.waits.skipped(geometry.page(extent, row));
-                state.counts.skipped_pages += 1;
-                if is_doubted(extent) {
-                    // The pass that comes to it hands on what its sum tells.
-                    let told = self.medium.sum(extent, row).newest().unverified();
-                    let sum = Sum::from_check(told.check(), state.pass + 1).with_flags_of(told);
-                    covered.named.push(PageSum { extent, row, sum });
-                }
+            for extent in taken {
+                self.leave_out(state, extent, row, is_doubted(extent), covered);
             }
             return;
         }
@@ -211,12 +204,29 @@ impl Engine {
             // copy: one of them may be what the medium put there.
             let [one, other] = self.medium.sums(extent, row);
             let sum = Sum::from_check(check, state.pass + 1);
-            let sum = sum.with_flags_of(one).with_flags_of(other);
-            let sum = match is_doubted(extent) {
-                true => sum.unverified(),
-                false => sum,
-            };
+            let mut sum = sum.with_flags_of(one).with_flags_of(other);
+            if is_doubted(extent) {
+                sum = sum.unverified();
+            }
             covered.pages.push(PageSum { extent, row, sum });
+        }
+    }
+
+    /// Leaves a page to a later pass, which hands on what its sum tells: that it is in doubt, if it is.
+    fn leave_out(
+        &self,
+        state: &mut State,
+        extent: usize,
+        row: u64,
+        is_doubted: bool,
+        covered: &mut Covered,
+    ) {
+        state.waits.skipped(self.medium.geometry.page(extent, row));
+        state.counts.skipped_pages += 1;
+        if is_doubted {
+            let told = self.medium.sum(extent, row).newest().unverified();
+            let sum = Sum::from_check(told.check(), state.pass + 1).with_flags_of(told);
+            covered.named.push(PageSum { extent, row, sum });
         }
     }
 
