@@ -12,7 +12,8 @@ use forebay_pmem::{Counters, Region};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Copies, Evidence, FileLine, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, Sum, turned,
+    Copies, Evidence, FileLine, Geometry, LINE_BYTES, Line, NoLine, PAGE_BYTES, SUMS_AT, Sum,
+    turned,
 };
 use crate::mutants::{Mutant, mutated};
 
@@ -196,6 +197,9 @@ impl Sidecar {
 
     /// Both lines, as the medium has them.
     pub fn lines(&self) -> [Result<(Line, usize), NoLine>; 2] {
+        if self.region.len() < SUMS_AT {
+            return [Err(NoLine::Damaged), Err(NoLine::Damaged)];
+        }
         let lines = [0, 1].map(|slot| {
             let at = slot * PAGE_BYTES;
             let mut bytes = [0; LINE_BYTES];
@@ -333,6 +337,13 @@ impl Medium {
             return;
         }
         self.parts[extent].flush_foreign(row * PAGE_BYTES, PAGE_BYTES as usize);
+    }
+
+    /// The same of a page that was found and matches no sum: after a sync that failed the system may take a plain file's page
+    /// for written, though the disk lacks it.
+    pub fn flush_found_page(&self, extent: usize, row: u64) {
+        let region = &self.parts[extent].region;
+        region.flush_found(row * PAGE_BYTES, PAGE_BYTES as usize);
     }
 
     /// Writes a page of a part; the fence of the parts makes it durable.

@@ -75,7 +75,12 @@ pub(crate) fn extent_path(directory: &Path, name: &str, is_parity: bool) -> Path
 
 /// The sidecar of that extent.
 pub(crate) fn sidecar_path(directory: &Path, name: &str, is_parity: bool) -> PathBuf {
-    let mut path = extent_path(directory, name, is_parity).into_os_string();
+    sidecar_of(&extent_path(directory, name, is_parity))
+}
+
+/// The sidecar of the extent that lies there.
+pub(crate) fn sidecar_of(extent: &Path) -> PathBuf {
+    let mut path = extent.as_os_str().to_owned();
     path.push(SUMS);
     path.into()
 }

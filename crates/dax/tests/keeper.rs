@@ -255,3 +255,28 @@ fn the_library_opens_what_a_keeper_has_under_lease() {
     keeper.stop();
     assert_eq!(state(&place), RegionState::Sealed);
 }
+
+/// A region that nobody ended has damage, and a program has it when a keeper comes: nobody can tell that from a store.
+#[test]
+fn what_a_keeper_finds_in_use_after_an_end_without_order_is_unverified() {
+    let place = place();
+    let region = DaxRegion::open(&place.pool, "r", &OpenOptions::default()).unwrap();
+    region.sync(0..SIZE).unwrap();
+    drop(region);
+    let mut bytes = std::fs::read(&place.extent).unwrap();
+    bytes[5 * PAGE as usize] ^= 1;
+    std::fs::write(&place.extent, bytes).unwrap();
+    let mut program = Program::start(&place.extent);
+    let keeper = start(&place);
+    let region = wait(&keeper, |region| region.passes > 0);
+    assert_eq!(region.unverified_pages, 1);
+    // What it stores from now on is known to be a store.
+    program.store(3, 7);
+    let passes = wait(&keeper, |region| region.passes > 0).passes;
+    let region = wait(&keeper, |region| region.passes > passes + 1);
+    assert_eq!(region.unverified_pages, 1);
+    program.end();
+    let region = wait(&keeper, |region| region.leased);
+    assert_eq!(region.unverified_pages, 1);
+    keeper.stop();
+}

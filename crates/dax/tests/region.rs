@@ -1,72 +1,16 @@
 //! Regions on real files, through the public interface: every operation, and what goes wrong below it.
 
-#![allow(unsafe_code, reason = "programs store into what is mapped")]
+#![allow(unsafe_code, reason = "a page is mapped once more, and stored to")]
+
+mod common;
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
+use common::{PAGE, Place, UNIT, get, put, quiet};
 use forebay_dax::{
-    CreateOptions, DaxPool, DaxRegion, ErrorKind, OpenOptions, RegionState, TrackerKind, list, seal,
+    CreateOptions, DaxPool, DaxRegion, ErrorKind, RegionState, TrackerKind, list, seal,
 };
-
-const UUID: [u8; 16] = [7; 16];
-const PAGE: u64 = 4096;
-const UNIT: u64 = 2 << 20;
-
-/// A pool of so many members in a directory of its own.
-struct Place {
-    directory: tempfile::TempDir,
-    members: Vec<PathBuf>,
-}
-
-impl Place {
-    fn new(members: usize) -> Place {
-        Place::below(Path::new("/dev/shm"), members)
-    }
-
-    fn below(parent: &Path, members: usize) -> Place {
-        let directory = tempfile::tempdir_in(parent).unwrap();
-        let member = |number: usize| directory.path().join(format!("member{number}"));
-        let members = (0..members).map(member).collect();
-        Place { directory, members }
-    }
-
-    fn pool(&self) -> DaxPool {
-        DaxPool::new(&self.members, UUID)
-    }
-
-    fn file(&self, member: usize, name: &str) -> PathBuf {
-        self.directory
-            .path()
-            .join(format!("member{member}.dax"))
-            .join(name)
-    }
-
-    fn open(&self) -> forebay_dax::Result<DaxRegion> {
-        DaxRegion::open(&self.pool(), "r", &quiet())
-    }
-}
-
-/// Passes come when the test asks for them.
-fn quiet() -> OpenOptions {
-    OpenOptions::default().period(Duration::from_secs(30))
-}
-
-fn put(region: &DaxRegion, at: u64, bytes: &[u8]) {
-    assert!(at + bytes.len() as u64 <= region.len());
-    // SAFETY: inside the mapping, and no other thread of the test stores there.
-    unsafe {
-        let to = region.as_ptr().add(at as usize);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-    }
-}
-
-fn get(region: &DaxRegion, at: u64, len: usize) -> Vec<u8> {
-    assert!(at + len as u64 <= region.len());
-    // SAFETY: inside the mapping, and no other thread of the test stores there.
-    unsafe { std::slice::from_raw_parts(region.as_ptr().add(at as usize), len).to_vec() }
-}
 
 fn flip(path: &Path, at: u64) {
     let file = std::fs::File::options()
@@ -409,5 +353,99 @@ fn what_a_program_flushes_and_fences_is_counted_and_covered_by_the_next_pass() {
         assert_eq!(region.status().counts.covered_pages, 2);
         assert_eq!(region.close().unwrap().written_pages, 0);
         assert_eq!(get(&place.open().unwrap(), UNIT - 8, 80), [7; 80]);
+    }
+}
+
+/// The parity of a sealed region comes back as it was two seals ago; later the extent dies.
+#[test]
+fn an_old_parity_is_made_anew_though_the_seal_holds() {
+    let place = Place::below(Path::new("/tmp"), 2);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+    let old = place.directory.path().join("old");
+    for byte in [1, 2] {
+        let region = place.open().unwrap();
+        put(&region, 3 * PAGE, &[byte; PAGE as usize]);
+        region.close().unwrap();
+        if byte == 1 {
+            std::fs::create_dir(&old).unwrap();
+            for name in ["r.parity", "r.parity.sums"] {
+                std::fs::copy(place.file(1, name), old.join(name)).unwrap();
+            }
+        }
+    }
+    std::fs::remove_dir_all(place.file(1, "")).unwrap();
+    std::fs::rename(&old, place.file(1, "")).unwrap();
+    drop(place.open().unwrap());
+    std::fs::remove_dir_all(place.file(0, "")).unwrap();
+    let options = quiet().without_missing(true);
+    let region = DaxRegion::open(&place.pool(), "r", &options).unwrap();
+    assert_eq!(get(&region, 3 * PAGE, 4096), [2; 4096]);
+}
+
+/// A mapping of a page that no tracker knows of: what is stored through it is as if the medium had changed.
+fn store_below(region: &DaxRegion, at: u64, byte: u8) {
+    let page = at / PAGE * PAGE;
+    // SAFETY: with an old length of none a second mapping of the same page is made (mremap(2)), and unmapped again.
+    unsafe {
+        let from = region.as_ptr().add(page as usize).cast();
+        let below = libc::mremap(from, 0, PAGE as usize, libc::MREMAP_MAYMOVE);
+        assert_ne!(below, libc::MAP_FAILED);
+        below
+            .cast::<u8>()
+            .add((at - page) as usize)
+            .write_volatile(byte);
+        libc::munmap(below, PAGE as usize);
+    }
+}
+
+/// Nobody has stored since the seal, and the file system would tell: what differs is damage, also before the first pass.
+#[test]
+fn what_turned_over_under_a_seal_is_found_and_put_right() {
+    let place = Place::below(Path::new("/tmp"), 2);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+    let region = place.open().unwrap();
+    put(&region, 3 * PAGE, &[1; PAGE as usize]);
+    region.close().unwrap();
+    for syncs_first in [false, true] {
+        let region = place.open().unwrap();
+        if region.status().tracker == TrackerKind::Compare {
+            return;
+        }
+        store_below(&region, 3 * PAGE + 9, 2);
+        put(&region, 5 * PAGE, b"a store");
+        if syncs_first {
+            region.sync(0..8 * PAGE).unwrap();
+        }
+        let verified = region.verify(0..8 * PAGE).unwrap();
+        assert_eq!(verified.repaired, 1, "{verified:?}");
+        assert_eq!(get(&region, 3 * PAGE, 4096), [1; 4096]);
+        region.close().unwrap();
+    }
+}
+
+/// Another program opens an extent, stores and closes it, while the region is being closed: after the last look of its
+/// tracker, before its leases. It has the parity's lock meanwhile, if it gets it then; else it stores after the seal.
+#[test]
+fn what_another_opener_stores_while_the_region_is_closed_is_no_damage() {
+    for _ in 0..8 {
+        let place = Place::new(2);
+        DaxRegion::create(&place.pool(), "r", &CreateOptions::new(8 * PAGE)).unwrap();
+        let region = place.open().unwrap();
+        put(&region, 3 * PAGE, b"before");
+        region.sync(0..8 * PAGE).unwrap();
+        let open = |path| std::fs::File::options().write(true).open(path).unwrap();
+        let parity = open(place.file(1, "r.parity"));
+        let extent = place.file(0, "r");
+        let other = std::thread::spawn(move || {
+            parity.lock().unwrap();
+            let file = open(extent);
+            file.write_all_at(b"stored", 3 * PAGE).unwrap();
+            drop(file);
+        });
+        region.close().unwrap();
+        other.join().unwrap();
+        let region = place.open().unwrap();
+        assert_eq!(get(&region, 3 * PAGE, 6), b"stored");
+        region.close().unwrap();
     }
 }

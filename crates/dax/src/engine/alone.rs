@@ -7,6 +7,12 @@ use crate::medium::Medium;
 pub(crate) trait Alone {
     /// An error if one waits to open an extent, or has been let in.
     fn check(&self) -> Result<()>;
+
+    /// Whether no other program has had one since the region's tracker looked last: else what differs may be a store that it
+    /// did not see.
+    fn was_alone(&self) -> bool {
+        true
+    }
 }
 
 /// Makes sure of that, or says by an error that a program has an extent.

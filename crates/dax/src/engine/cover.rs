@@ -20,8 +20,19 @@ pub(super) struct Written {
     pub compare: bool,
     /// And every other one: what a killed process left in sums and parity is seen, and may not be on the medium.
     pub all: bool,
+    /// What matches no sum may be damage from before, and is named.
+    pub is_in_doubt: bool,
     /// The end of the scan before: no page that is found now was stored to earlier.
     pub since: Instant,
+}
+
+/// Sums that a pass is to write.
+#[derive(Default)]
+struct Covered {
+    /// Of pages that it covers.
+    pages: Vec<PageSum>,
+    /// Of pages that it leaves out, which are to be named.
+    named: Vec<PageSum>,
 }
 
 /// What a batch's second look found.
@@ -38,7 +49,7 @@ impl Engine {
         let geometry = self.medium.geometry;
         let pass = state.pass + 1;
         let mut copies = Rows::new(geometry);
-        let mut covered = Vec::new();
+        let mut covered = Covered::default();
         let mut flushed = false;
         for range in rows.ranges() {
             for run in geometry.runs(range.clone(), BATCH_ROWS) {
@@ -54,28 +65,30 @@ impl Engine {
                 }
             }
         }
-        let makes_durable = flushed || !covered.is_empty();
+        let Covered { pages, named } = covered;
+        let sums = [&pages[..], &named].concat();
+        let makes_durable = flushed || !sums.is_empty();
         if mutated(Mutant::SumsBeforeParity) {
-            self.put_sums(state, &covered, pass)?;
+            self.put_sums(state, &sums, pass)?;
         }
         if makes_durable {
             // Data and parity are durable before the sums that vouch for them.
             self.medium.fence_parts()?;
             state.counts.fences += 1;
         }
-        if !covered.is_empty() && !mutated(Mutant::SumsBeforeParity) {
-            self.put_sums(state, &covered, pass)?;
+        if !sums.is_empty() && !mutated(Mutant::SumsBeforeParity) {
+            self.put_sums(state, &sums, pass)?;
         }
-        if !covered.is_empty() {
+        if !sums.is_empty() {
             state.pass = pass;
         }
         let now = Instant::now();
-        for PageSum { extent, row, .. } in &covered {
+        for PageSum { extent, row, .. } in &pages {
             let page = geometry.page(*extent, *row);
             state.waits.covered(page, now);
             state.damaged.remove(&page);
         }
-        state.counts.covered_pages += covered.len() as u64;
+        state.counts.covered_pages += pages.len() as u64;
         Ok(())
     }
 
@@ -133,7 +146,7 @@ impl Engine {
         written: &Written,
         again: &Again,
         copies: &mut Rows,
-        covered: &mut Vec<PageSum>,
+        covered: &mut Covered,
     ) {
         let geometry = self.medium.geometry;
         let extents = 0..geometry.extents();
@@ -146,6 +159,7 @@ impl Engine {
                 || written.pages.contains(geometry.page(extent, row))
                 || (written.compare && !vouched[extent])
         };
+        let is_doubted = |extent: usize| written.is_in_doubt && !vouched[extent];
         let taken: Vec<usize> = extents
             .clone()
             .filter(|&extent| is_written(extent))
@@ -171,9 +185,8 @@ impl Engine {
                 .iter()
                 .any(|&extent| copies.check(extent, row).is_none())
         {
-            for &extent in &taken {
-                state.waits.skipped(geometry.page(extent, row));
-                state.counts.skipped_pages += 1;
+            for extent in taken {
+                self.leave_out(state, extent, row, is_doubted(extent), covered);
             }
             return;
         }
@@ -182,14 +195,38 @@ impl Engine {
         self.medium
             .stream_page(geometry.parity_role(), row, &parity);
         for extent in taken {
-            self.medium.flush_page(extent, row);
+            match written.all && !vouched[extent] {
+                true => self.medium.flush_found_page(extent, row),
+                false => self.medium.flush_page(extent, row),
+            }
             let check = copies.check(extent, row).expect("looked at above");
             // A store does not make right what it does not reach: what was told of the page is still told, by whichever
             // copy: one of them may be what the medium put there.
             let [one, other] = self.medium.sums(extent, row);
             let sum = Sum::from_check(check, state.pass + 1);
-            let sum = sum.with_flags_of(one).with_flags_of(other);
-            covered.push(PageSum { extent, row, sum });
+            let mut sum = sum.with_flags_of(one).with_flags_of(other);
+            if is_doubted(extent) {
+                sum = sum.unverified();
+            }
+            covered.pages.push(PageSum { extent, row, sum });
+        }
+    }
+
+    /// Leaves a page to a later pass, which hands on what its sum tells: that it is in doubt, if it is.
+    fn leave_out(
+        &self,
+        state: &mut State,
+        extent: usize,
+        row: u64,
+        is_doubted: bool,
+        covered: &mut Covered,
+    ) {
+        state.waits.skipped(self.medium.geometry.page(extent, row));
+        state.counts.skipped_pages += 1;
+        if is_doubted {
+            let told = self.medium.sum(extent, row).newest().unverified();
+            let sum = Sum::from_check(told.check(), state.pass + 1).with_flags_of(told);
+            covered.named.push(PageSum { extent, row, sum });
         }
     }
 

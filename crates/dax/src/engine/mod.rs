@@ -14,6 +14,6 @@ mod verify;
 mod window;
 
 pub(crate) use alone::Alone;
-pub(crate) use format::{format, note_files, put_lines, put_on_all};
+pub(crate) use format::{format, put_lines, put_on_all};
 pub(crate) use quiet::QuietTracker;
 pub(crate) use state::{Engine, FirstPass};

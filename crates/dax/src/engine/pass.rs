@@ -99,14 +99,9 @@ impl Engine {
         let mut found = Vec::new();
         let mut coverage = Coverage::Complete;
         for range in asked.ranges() {
-            match self.tracker.take_written(range.clone(), &mut found) {
-                Ok(Coverage::Complete) => {}
-                Ok(missed) => coverage = missed,
-                Err(error) => {
-                    // What was taken is not told again.
-                    state.must_compare = true;
-                    return Err(error);
-                }
+            match self.take(state, range.clone(), &mut found)? {
+                Coverage::Complete => {}
+                missed => coverage = missed,
             }
         }
         let compare = state.must_compare || coverage != Coverage::Complete;
@@ -124,6 +119,7 @@ impl Engine {
             pages: taken,
             compare,
             all: state.must_take_all,
+            is_in_doubt: state.is_in_doubt,
             since,
         };
         // Only a look that begins now may say again that something was missed.
@@ -131,12 +127,25 @@ impl Engine {
         let covered = self.cover_in_turn(state, &rows, &written);
         if self.is_whole(pages) && covered.is_ok() {
             state.must_take_all = false;
+            state.is_in_doubt = false;
             state.scanned = begun;
             state.counts.compared += u64::from(compare);
         } else {
             state.must_compare |= compare;
         }
         covered
+    }
+
+    /// Takes pages that were written. Where that fails all are to be compared: what was taken is not told again.
+    fn take(
+        &self,
+        state: &mut State,
+        pages: Range<u64>,
+        found: &mut Vec<Range<u64>>,
+    ) -> Result<Coverage> {
+        let taken = self.tracker.take_written(pages, found);
+        state.must_compare |= taken.is_err();
+        taken
     }
 
     /// Covers rows, not all of them at once where there may be many.
@@ -191,7 +200,7 @@ impl Engine {
             let mut found = Vec::new();
             let mut compare = false;
             for &page in &held_pages {
-                let coverage = self.tracker.take_written(page..page + 1, &mut found)?;
+                let coverage = self.take(state, page..page + 1, &mut found)?;
                 compare |= coverage != Coverage::Complete;
             }
             state.must_compare |= compare;
@@ -203,6 +212,7 @@ impl Engine {
                 pages: Pages::new(taken.map(|&page| page..page + 1).collect()),
                 compare,
                 all: false,
+                is_in_doubt: false,
                 since,
             };
             let rows = Pages::new(batch.iter().map(|&row| row..row + 1).collect());

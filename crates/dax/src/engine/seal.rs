@@ -17,7 +17,11 @@ impl Engine {
             true => Box::new(NotAsked),
             false => take_alone(&self.medium)?,
         };
-        let before = self.lock().counts.covered_pages;
+        let before = {
+            let mut state = self.lock();
+            state.must_compare |= !alone.was_alone();
+            state.counts.covered_pages
+        };
         // What programs stored last: a page that no tracker vouches for and no sum matches is a store.
         self.pass()?;
         let (line, verified) = self.read_back(&*alone)?;

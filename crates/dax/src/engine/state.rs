@@ -33,6 +33,8 @@ pub(super) struct State {
     pub must_compare: bool,
     /// It takes every page, also of those that match.
     pub must_take_all: bool,
+    /// What matches no sum in it is unverified.
+    pub is_in_doubt: bool,
     /// When the last scan of the whole region began: what it did not find was stored to later.
     pub scanned: Instant,
     pub last_failure: Option<String>,
@@ -57,6 +59,8 @@ pub(crate) enum FirstPass {
     Compares,
     /// Every page: a process that was killed may have left sums and parity that are seen, and are not on the medium.
     TakesAll,
+    /// The same after an end that nobody saw: what matches no sum is damage or a store, nobody can tell, and is named.
+    Doubts,
 }
 
 impl Engine {
@@ -71,8 +75,9 @@ impl Engine {
                 counts: Counts::default(),
                 damaged: BTreeSet::new(),
                 must_compare: first != FirstPass::Tracked,
-                must_take_all: first == FirstPass::TakesAll
+                must_take_all: matches!(first, FirstPass::TakesAll | FirstPass::Doubts)
                     && !mutated(Mutant::FirstPassTakesDifferingOnly),
+                is_in_doubt: first == FirstPass::Doubts,
                 scanned: Instant::now(),
                 last_failure: None,
             }),

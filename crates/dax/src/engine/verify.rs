@@ -114,7 +114,10 @@ impl Engine {
             }
             match standings[extent] {
                 Standing::Written => verified.skipped_as_written += 1,
-                Standing::Vouched => verified.looked_at += 1,
+                Standing::Vouched => {
+                    verified.looked_at += 1;
+                    state.damaged.remove(&page);
+                }
                 Standing::Damaged => {
                     verified.looked_at += 1;
                     verified.damaged.push(page * PAGE_BYTES);

@@ -67,7 +67,7 @@ pub(crate) struct Evidence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileLine {
     pub path: PathBuf,
-    /// As of the seal; in a line that is not `sealed` as of the line.
+    /// As of the seal, also while a region that was sealed is open; zeroes where pages were looked at instead.
     pub evidence: Evidence,
     /// The generation that last began without it: what its sidecar vouched for before does not count.
     pub since: Generation,

@@ -105,9 +105,11 @@ impl Region {
     fn keep(&mut self, pool: &DaxPool) {
         let report = &mut self.report;
         report.trouble = None;
-        let first = match self.has_passed {
-            true => FirstPass::Compares,
-            false => FirstPass::TakesAll,
+        let first = match (self.has_passed, self.is_watched) {
+            (true, _) => FirstPass::Compares,
+            (false, true) => FirstPass::TakesAll,
+            // Whoever had it before was not seen to end in order.
+            (false, false) => FirstPass::Doubts,
         };
         let kept = keep(pool, &report.name, self.is_watched, first);
         self.has_passed = match kept {

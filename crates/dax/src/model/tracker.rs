@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::TrackerKind;
 use crate::track::{Coverage, Hold, Missed, Tracker};
 
@@ -21,6 +21,8 @@ pub struct Known {
     pub can_hold: AtomicBool,
     pub is_held: AtomicBool,
     pub has_missed: AtomicBool,
+    /// A take of this page alone fails, once.
+    pub fails_take_of: Mutex<Option<u64>>,
 }
 
 impl Known {
@@ -53,6 +55,14 @@ impl Tracker for KnownTracker {
         takes: bool,
         written: &mut Vec<Range<u64>>,
     ) -> Result<Coverage> {
+        let is_single = takes && pages.end - pages.start == 1;
+        let mut failing = self.0.fails_take_of.lock().unwrap();
+        if is_single && failing.take_if(|page| *page == pages.start).is_some() {
+            let error = std::io::Error::from_raw_os_error(libc::EMFILE);
+            let path = std::path::Path::new("/proc");
+            return Err(Error::io("look who else opened it", path, error));
+        }
+        drop(failing);
         if !takes && let Some(hook) = self.0.before_peek.lock().unwrap().as_mut() {
             hook();
         }

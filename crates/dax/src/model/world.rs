@@ -130,6 +130,10 @@ impl Files for ModelFiles {
         Ok(part.map(|shadow| Part::new(Region::on_shadow(shadow), part_path(role))))
     }
 
+    fn places(&self, roles: &[usize], _: &Line) -> Result<Vec<PathBuf>> {
+        Ok(roles.iter().map(|&role| part_path(role)).collect())
+    }
+
     fn make_part(&self, role: usize, line: &Line) -> Result<Part> {
         let shadow = self.make(line.geometry.extent_bytes());
         self.pending

@@ -33,14 +33,20 @@ fn store_pages(medium: &Medium, scan: &mut Scan<'_>) {
     let mut found: Page = [0; PAGE_BYTES as usize];
     for row in 0..medium.geometry.rows() {
         let decided = scan.look(row);
+        let mut is_changed = false;
         for (extent, page) in decided.iter().enumerate() {
-            if let Some(page) = &page.page {
-                medium.stream_page(extent, row, &page[..]);
+            let is_new = medium.sums(extent, row) != [page.sum, page.sum];
+            is_changed |= is_new;
+            match &page.page {
+                Some(page) => medium.stream_page(extent, row, &page[..]),
+                // It, and its parity, may be what a pass whose fence failed could not make durable.
+                None if is_new => medium.flush_found_page(extent, row),
+                None => {}
             }
         }
         let parity = scan.parity(&decided);
         let is_there = medium.read_page(role, row, &mut found).is_some();
-        if !is_there || found != parity {
+        if is_changed || !is_there || found != parity {
             medium.stream_page(role, row, &parity);
         }
     }

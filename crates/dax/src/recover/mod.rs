@@ -6,9 +6,11 @@ mod scan;
 
 pub(crate) use roles::FoundPair;
 
-use crate::engine::{note_files, put_lines, put_on_all};
+use std::path::PathBuf;
+
+use crate::engine::{put_lines, put_on_all};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Geometry, Line, Mark, PAGE_BYTES};
+use crate::format::{Evidence, Geometry, Line, Mark, PAGE_BYTES};
 use crate::medium::{Medium, Part, Sidecar};
 use crate::mutants::{Mutant, mutated};
 use roles::Roles;
@@ -21,11 +23,13 @@ const NAMED_PAGES: usize = 64;
 pub(crate) trait Files {
     /// The extent of a role whose sidecar is missing.
     fn lone_part(&self, role: usize, line: &Line) -> Result<Option<Part>>;
-    /// A new one, all zero, that no later opening finds until it is installed.
+    /// Where the extents of roles are to lie of which nothing is there, in their order.
+    fn places(&self, roles: &[usize], line: &Line) -> Result<Vec<PathBuf>>;
+    /// A new one where the line says, all zero, that no later opening finds until it is installed.
     fn make_part(&self, role: usize, line: &Line) -> Result<Part>;
     /// Gives a new one its name, durably.
     fn install_part(&self, part: &Part) -> Result<()>;
-    /// A new one without a line.
+    /// A new one beside it, without a line.
     fn make_sidecar(&self, role: usize, line: &Line) -> Result<Sidecar>;
 }
 
@@ -64,6 +68,9 @@ pub(crate) fn open(
         if role.sidecar.is_none() {
             role.part = files.lone_part(number, &roles.line)?;
         }
+        if let Some(part) = &role.part {
+            roles::check_part(part, &roles.line)?;
+        }
     }
     check_missing(&roles, permissions)?;
     roles.leave_out_missing();
@@ -71,10 +78,11 @@ pub(crate) fn open(
     let behind = roles.behind();
     if is_orderly && behind.is_empty() {
         let medium = into_medium(roles.roles, roles.line.geometry);
-        return mark_open(medium, &roles.line);
+        return mark_open(medium, &roles.line, true);
     }
     let plan = plan(&roles, is_orderly);
     check_lost(&roles.line, &plan, permissions)?;
+    choose_places(&mut roles, files)?;
     let line = mark_begun(&roles, &behind, is_orderly)?;
     let made = make_files(&mut roles.roles, &line, files)?;
     let trusted: Vec<bool> = roles.roles.iter().map(|role| !role.is_behind).collect();
@@ -88,7 +96,30 @@ pub(crate) fn open(
     for role in made {
         files.install_part(&medium.parts[role])?;
     }
-    mark_open(medium, &tally.told_by(line))
+    let (medium, line) = mark_open(medium, &tally.told_by(line), is_orderly)?;
+    match behind.is_empty() {
+        true => Ok((medium, line)),
+        // The other line of what did not count is from before, or none: whatever becomes of the newest one, it counts now.
+        false => mark_open(medium, &line, is_orderly),
+    }
+}
+
+/// Has the line say where each file is, or is to be: what is missing of a role lies beside what is there of it. The line that
+/// the opening works under tells it, so that the next one knows what this one leaves there without a line.
+fn choose_places(roles: &mut Roles, files: &dyn Files) -> Result<()> {
+    let Roles { line, roles } = roles;
+    let is_gone = |role: &usize| roles[*role].part.is_none() && roles[*role].place.is_none();
+    let gone: Vec<usize> = (0..roles.len()).filter(is_gone).collect();
+    for (role, place) in gone.iter().zip(files.places(&gone, line)?) {
+        line.files[*role].path = place;
+    }
+    for (role, file) in roles.iter().zip(&mut line.files) {
+        let part = role.part.as_ref().map(|part| &part.path);
+        if let Some(place) = part.or(role.place.as_ref()) {
+            file.path.clone_from(place);
+        }
+    }
+    Ok(())
 }
 
 /// Makes the extents and sidecars that are not there; which extents.
@@ -256,19 +287,25 @@ fn into_medium(roles: Vec<roles::Role>, geometry: Geometry) -> Medium {
     medium
 }
 
-/// The mark `open`, durable on all sidecars before the first store can happen.
-fn mark_open(medium: Medium, line: &Line) -> Result<(Medium, Line)> {
+/// The mark `open`, durable on all sidecars before the first store can happen. Of a region that was sealed it keeps the times
+/// of the seal, which tell of stores between that and the watch for them; what pages were looked at by no times tell.
+fn mark_open(medium: Medium, line: &Line, is_orderly: bool) -> Result<(Medium, Line)> {
     let mut next = line.next(Mark::Open);
     if mutated(Mutant::OpenMarkAfterStore) {
         return Ok((medium, next));
     }
-    note_files(&mut next, &medium)?;
+    for (file, part) in next.files.iter_mut().zip(&medium.parts) {
+        file.path.clone_from(&part.path);
+        if !is_orderly {
+            file.evidence = Evidence::default();
+        }
+    }
     put_on_all(&medium, &next)?;
     Ok((medium, next))
 }
 
 /// That no sidecar was found at all.
-pub(crate) fn not_found(name: &str, path: std::path::PathBuf) -> Error {
+pub(crate) fn not_found(name: &str, path: PathBuf) -> Error {
     let name = name.to_owned();
     ErrorKind::NotFound { name, path }.into()
 }

@@ -1,6 +1,8 @@
 //! What was found of a region, and which line of it counts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use forebay_pmem::Region;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Line, Mark, NoLine, Relation};
@@ -22,6 +24,8 @@ pub(super) struct Role {
     pub is_behind: bool,
     pub sidecar: Option<Sidecar>,
     pub part: Option<Part>,
+    /// Where its extent is, or would be, beside the sidecar that was found.
+    pub place: Option<PathBuf>,
 }
 
 /// A region's files by role, and the line that counts.
@@ -52,7 +56,17 @@ impl Roles {
                 return Ok(false);
             }
         }
-        Ok(true)
+        // Of an old parity the pages and sums are older than the seal. Nobody but us stores there, so a change of its times is
+        // none by a program.
+        let parity = self.line.geometry.parity_role();
+        match &self.roles[parity] {
+            Role {
+                part: Some(part),
+                is_behind: false,
+                ..
+            } => Ok(part.evidence()? == self.line.files[parity].evidence),
+            _ => Ok(true),
+        }
     }
 
     /// What is not there does not count, nor what lies beside it.
@@ -92,6 +106,7 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
             is_behind: true,
             sidecar: None,
             part: None,
+            place: None,
         })
         .collect();
     for (pair, own) in found.into_iter().zip(lines) {
@@ -114,13 +129,39 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
             let todo = "move the copy away";
             return Err(Error::refused(&pair.sidecar.path, found, todo));
         }
+        check_len(
+            &pair.sidecar.region,
+            line.geometry.sidecar_bytes(role),
+            &pair.sidecar.path,
+        )?;
+        if let Some(part) = &pair.part {
+            check_part(part, &line)?;
+        }
         *place = Role {
             is_behind,
             sidecar: Some(pair.sidecar),
             part: pair.part,
+            place: Some(pair.part_path),
         };
     }
     Ok(Roles { line, roles })
+}
+
+/// Refuses an extent of another length than the region's.
+pub(super) fn check_part(part: &Part, line: &Line) -> Result<()> {
+    check_len(&part.region, line.geometry.extent_bytes(), &part.path)
+}
+
+fn check_len(region: &Region, len: u64, path: &Path) -> Result<()> {
+    if region.len() == len {
+        return Ok(());
+    }
+    let found = format!("it has {} bytes, and the region's has {len}", region.len());
+    let todo = match region.len() > len {
+        true => "cut it to that length",
+        false => "restore it from a copy; or move it away, and open the region without it",
+    };
+    Err(Error::refused(path, found, todo))
 }
 
 /// The newest line of a sidecar, and the role that it names.

@@ -197,12 +197,12 @@ impl<'r> Scan<'r> {
         }
     }
 
-    /// What the rest of its row gives for a page, where all of that counts.
+    /// What the rest of its row gives for a page, where all of that is there. Whether it counts is not asked: what it gives is
+    /// judged by a sum that does.
     fn candidate(&self, extent: usize, row: u64, checks: &[Option<u32>]) -> Option<Box<Page>> {
         let parity = self.sources.geometry.parity_role();
-        let counts = |other: usize| self.sources.trusted[other] && checks[other].is_some();
         let mut others = (0..checks.len()).filter(|&other| other != extent);
-        if !self.sources.trusted[parity] || !others.all(counts) {
+        if !others.all(|other| checks[other].is_some()) {
             return None;
         }
         let mut page = Box::new(ZEROES);

@@ -55,8 +55,8 @@ pub(super) fn make_directory(directory: &Path) -> Result<()> {
     }
 }
 
-/// A new extent or the parity, all zero.
-pub(super) fn make_part(geometry: Geometry, path: &Path) -> Result<Part> {
+/// Whether a line has room for the path of an extent.
+pub(super) fn check_path(path: &Path) -> Result<()> {
     if path.as_os_str().as_bytes().len() > PATH_BYTES {
         let found = format!(
             "{} is a path of more than {PATH_BYTES} bytes",
@@ -65,6 +65,12 @@ pub(super) fn make_part(geometry: Geometry, path: &Path) -> Result<Part> {
         let todo = "put the member where its path is shorter";
         return Err(ErrorKind::Invalid { found, todo }.into());
     }
+    Ok(())
+}
+
+/// A new extent or the parity, all zero.
+pub(super) fn make_part(geometry: Geometry, path: &Path) -> Result<Part> {
+    check_path(path)?;
     let region = Region::create(path, geometry.extent_bytes(), &region_options())?;
     Ok(Part::new(region, path.to_owned()))
 }

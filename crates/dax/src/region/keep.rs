@@ -108,7 +108,9 @@ fn pass(quick: Quick, first: FirstPass) -> Result<Line> {
     let line = medium.tally(line.pass).told_by(line);
     let engine = Engine::new(medium, line, Box::new(CompareTracker), first);
     engine.pass()?;
-    Ok(engine.line())
+    // The pass may have named some.
+    let line = engine.line();
+    Ok(engine.medium.tally(line.pass).told_by(line))
 }
 
 /// Somebody waits to open an extent of a sealed region: the mark `open` is durable when this returns, or the process that

@@ -11,6 +11,7 @@ mod lease;
 mod mapping;
 mod open;
 mod persist;
+mod since;
 mod watched;
 mod worker;
 
@@ -23,8 +24,8 @@ use forebay_pmem::Counters;
 
 use crate::engine::{Engine, FirstPass, QuietTracker};
 use crate::error::{ErrorKind, Result};
-use crate::format::{Line, Mark, PAGE_BYTES};
-use crate::medium::{Medium, Part};
+use crate::format::{Mark, PAGE_BYTES};
+use crate::medium::Part;
 use crate::options::{CreateOptions, OpenOptions};
 use crate::pool::DaxPool;
 use crate::recover::{self, Permissions};
@@ -36,6 +37,7 @@ pub(crate) use lease::KeptLeases;
 use lease::Leases;
 use mapping::Mapping;
 use open::{LOCK_TRIES, PoolFiles, find, open_region};
+use since::Since;
 
 const PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(30);
@@ -91,12 +93,7 @@ impl DaxRegion {
         };
         let (medium, line) = recover::open(found, pool.uuid(), name, &files, permissions)?;
         let mapping = Mapping::new(&medium)?;
-        let tracker = watched::open(&medium, &mapping, options.tracker)?;
-        // The watch for other openers has begun only now.
-        let first = match may_have_moved(&medium, &line)? {
-            true => FirstPass::Compares,
-            false => FirstPass::Tracked,
-        };
+        let (tracker, first) = watched::open(&medium, &mapping, options.tracker, &line)?;
         let engine = Arc::new(Engine::new(medium, line, tracker, first));
         let worker = worker::start(Arc::clone(&engine), options.period)?;
         Ok(DaxRegion {
@@ -185,6 +182,7 @@ impl DaxRegion {
         drop(worker);
         mapping.end_stores();
         engine.pass()?;
+        let openers = Since::watch(&engine.medium);
         let has_seen_all = engine.has_seen_all();
         // The worker has ended, and nobody else has it.
         let Some(engine) = Arc::into_inner(engine) else {
@@ -196,8 +194,8 @@ impl DaxRegion {
         };
         let mut engine = engine.with_tracker(tracker);
         drop(mapping);
-        reopen_parts(&mut engine)?;
-        seal_engine(engine)
+        let openers = reopen_parts(&mut engine, openers)?;
+        engine.seal(&|medium| Ok(Box::new(openers.take(medium)?)))
     }
 
     fn pages_of(&self, range: &Range<u64>) -> Result<Range<u64>> {
@@ -213,25 +211,15 @@ impl DaxRegion {
     }
 }
 
-/// Whether somebody may have stored into an extent since the line was written, as far as times tell.
-fn may_have_moved(medium: &Medium, line: &Line) -> Result<bool> {
-    let extents = medium.parts.iter().zip(&line.files);
-    for (part, file) in extents.take(medium.geometry.extents()) {
-        if !part.is_as(file)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Opens the extents anew: children that inherited the mapping still have the old open files, and count as having them.
-fn reopen_parts(engine: &mut Engine) -> Result<()> {
+fn reopen_parts(engine: &mut Engine, openers: Since) -> Result<Since> {
     let paths: Vec<_> = engine
         .medium
         .parts
         .drain(..)
         .map(|part| part.path)
         .collect();
+    let openers = openers.closed();
     for path in paths {
         let region = match open_region(&path, LOCK_TRIES) {
             Err(error) if matches!(error.kind(), ErrorKind::InUse { .. }) => {
@@ -241,12 +229,7 @@ fn reopen_parts(engine: &mut Engine) -> Result<()> {
         };
         engine.medium.parts.push(Part::new(region, path));
     }
-    Ok(())
-}
-
-/// Seals a region that this process has not mapped.
-fn seal_engine(engine: Engine) -> Result<Sealed> {
-    engine.seal(&|medium| Ok(Box::new(Leases::take(medium)?)))
+    Ok(openers)
 }
 
 /// Seals a region that no program has open.
@@ -261,10 +244,6 @@ pub(crate) fn seal(pool: &DaxPool, name: &str) -> Result<Sealed> {
     let files = PoolFiles::new(pool, name, &found);
     let (medium, line) = recover::open(found, pool.uuid(), name, &files, Permissions::default())?;
     debug_assert_eq!(line.mark, Mark::Open);
-    seal_engine(Engine::new(
-        medium,
-        line,
-        Box::new(CompareTracker),
-        FirstPass::Compares,
-    ))
+    let engine = Engine::new(medium, line, Box::new(CompareTracker), FirstPass::Compares);
+    engine.seal(&|medium| Ok(Box::new(Leases::take(medium)?)))
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use forebay_pmem::{PmemError, PmemErrorKind, Region};
 
-use super::create::{make_directory, make_part, make_sidecar, region_options};
+use super::create::{check_path, make_directory, make_part, make_sidecar, region_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Line;
 use crate::medium::{Part, Sidecar};
-use crate::pool::{DaxPool, check_name, extent_path, new_path, sidecar_path};
+use crate::pool::{DaxPool, check_name, extent_path, new_path, sidecar_of, sidecar_path};
 use crate::recover::{Files, FoundPair, not_found};
 
 /// From one try to the next, where a keeper has the files for a moment.
@@ -74,10 +74,13 @@ pub(crate) fn find_sidecars(pool: &DaxPool, name: &str, lock_tries: u32) -> Resu
             if is_missing(&path)? {
                 continue;
             }
+            let part_path = extent_path(&directory, name, is_parity);
+            // The next line is to name it, wherever the pool was moved.
+            check_path(&part_path)?;
             found.push(FoundPair {
                 sidecar: Sidecar::new(open_region(&path, lock_tries)?, path),
                 part: None,
-                part_path: extent_path(&directory, name, is_parity),
+                part_path,
             });
         }
     }
@@ -91,70 +94,31 @@ pub(crate) fn find_sidecars(pool: &DaxPool, name: &str, lock_tries: u32) -> Resu
 pub(super) struct PoolFiles<'p> {
     pool: &'p DaxPool,
     name: &'p str,
-    /// Members that have a role already.
-    used: Vec<usize>,
+    /// The extents of the sidecars that were found, whether they are there or not.
+    found: Vec<PathBuf>,
 }
 
 impl<'p> PoolFiles<'p> {
     pub fn new(pool: &'p DaxPool, name: &'p str, found: &[FoundPair]) -> PoolFiles<'p> {
-        let has_one = |member: &usize| {
-            let directory = pool.directory(*member);
-            let mut pairs = found.iter();
-            pairs.any(|pair| pair.part_path.parent() == Some(&directory))
-        };
         PoolFiles {
             pool,
             name,
-            used: (0..pool.members().len()).filter(has_one).collect(),
+            found: found.iter().map(|pair| pair.part_path.clone()).collect(),
         }
     }
 
-    /// Where a role's extent and sidecar are, or are to be: where the line says, if a member given is there, otherwise
-    /// beside a member that has no role.
-    fn paths(&self, role: usize, line: &Line) -> Result<(PathBuf, PathBuf)> {
-        let is_parity = role == line.geometry.parity_role();
-        let recorded = line.files[role].path.parent();
-        let members = 0..self.pool.members().len();
-        let directory = members
-            .clone()
-            .map(|member| self.pool.directory(member))
-            .find(|directory| Some(directory.as_path()) == recorded)
-            .or_else(|| {
-                let mut free = members.filter(|member| !self.used.contains(member));
-                free.nth(self.rank_among_lost(role, line))
-                    .map(|member| self.pool.directory(member))
-            });
-        let Some(directory) = directory else {
-            return Err(ErrorKind::Missing {
-                path: line.files[role].path.clone(),
-                found: "no member that is given has room for what replaces it: name one that has no part of the region"
-                    .to_owned(),
-            }
-            .into());
-        };
-        Ok((
-            extent_path(&directory, self.name, is_parity),
-            sidecar_path(&directory, self.name, is_parity),
-        ))
-    }
-
-    /// How many roles before this one have no member that is given, so that each gets one of its own.
-    fn rank_among_lost(&self, role: usize, line: &Line) -> usize {
-        let is_given = |path: &Path| {
-            let mut members = 0..self.pool.members().len();
-            members.any(|member| Some(self.pool.directory(member).as_path()) == path.parent())
-        };
-        let before = line.files[..role].iter();
-        before.filter(|file| !is_given(&file.path)).count()
+    /// The member in whose directory a file lies, if it is given.
+    fn member_of(&self, path: &Path) -> Option<usize> {
+        let mut members = 0..self.pool.members().len();
+        members.find(|&member| Some(self.pool.directory(member).as_path()) == path.parent())
     }
 }
 
 impl Files for PoolFiles<'_> {
     fn lone_part(&self, role: usize, line: &Line) -> Result<Option<Part>> {
         let path = &line.files[role].path;
-        let is_given = (0..self.pool.members().len())
-            .any(|member| Some(self.pool.directory(member).as_path()) == path.parent());
-        if !is_given || is_missing(path)? {
+        // Where members changed places another role's extent may lie there now.
+        if self.member_of(path).is_none() || self.found.contains(path) || is_missing(path)? {
             return Ok(None);
         }
         Ok(Some(Part::new(
@@ -163,8 +127,45 @@ impl Files for PoolFiles<'_> {
         )))
     }
 
+    /// Where the line says, if that is beside a member that is given and has no role, otherwise beside another such.
+    fn places(&self, roles: &[usize], line: &Line) -> Result<Vec<PathBuf>> {
+        let recorded = |role: usize| self.member_of(&line.files[role].path);
+        let is_alone = self.pool.members().len() == 1;
+        let mut used: Vec<usize> = self
+            .found
+            .iter()
+            .filter_map(|path| self.member_of(path))
+            .collect();
+        let mut chosen: Vec<Option<usize>> = Vec::with_capacity(roles.len());
+        for &role in roles {
+            // A pool of one member has all roles there.
+            let member = match is_alone {
+                true => Some(0),
+                false => recorded(role).filter(|member| !used.contains(member)),
+            };
+            used.extend(member);
+            chosen.push(member);
+        }
+        let mut free = (0..self.pool.members().len()).filter(|member| !used.contains(member));
+        let places = roles.iter().zip(chosen).map(|(&role, member)| {
+            let Some(member) = member.or_else(|| free.next()) else {
+                return Err(ErrorKind::Missing {
+                    path: line.files[role].path.clone(),
+                    found: "no member that is given has room for what replaces it: name one that has no part of the \
+                            region"
+                        .to_owned(),
+                }
+                .into());
+            };
+            let is_parity = role == line.geometry.parity_role();
+            let place = extent_path(&self.pool.directory(member), self.name, is_parity);
+            check_path(&place).map(|()| place)
+        });
+        places.collect()
+    }
+
     fn make_part(&self, role: usize, line: &Line) -> Result<Part> {
-        let (path, _) = self.paths(role, line)?;
+        let path = line.files[role].path.clone();
         if let Some(directory) = path.parent() {
             make_directory(directory)?;
         }
@@ -191,10 +192,10 @@ impl Files for PoolFiles<'_> {
     }
 
     fn make_sidecar(&self, role: usize, line: &Line) -> Result<Sidecar> {
-        let (_, path) = self.paths(role, line)?;
-        if let Some(directory) = path.parent() {
+        let extent = &line.files[role].path;
+        if let Some(directory) = extent.parent() {
             make_directory(directory)?;
         }
-        make_sidecar(line.geometry, role, &path)
+        make_sidecar(line.geometry, role, &sidecar_of(extent))
     }
 }

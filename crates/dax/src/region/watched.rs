@@ -12,7 +12,9 @@ use forebay_pmem::MediaKind;
 
 use super::lease::{self, Lease};
 use super::mapping::Mapping;
+use crate::engine::FirstPass;
 use crate::error::{Error, Result};
+use crate::format::Line;
 use crate::medium::Medium;
 use crate::options::TrackerKind;
 use crate::track::{self, Children, Coverage, Hold, Look, Missed, Tracker, Watch};
@@ -36,15 +38,7 @@ impl Watched {
         if !self.is_shared.load(Ordering::Relaxed) {
             return false;
         }
-        let is_alone = |file: &File| match lease::take(file.as_fd()) {
-            Lease::Held => {
-                lease::release(file.as_fd());
-                true
-            }
-            Lease::Unknown => true,
-            Lease::Refused => false,
-        };
-        let is_shared = !self.files.iter().all(is_alone);
+        let is_shared = !are_alone(&self.files, true);
         self.is_shared.store(is_shared, Ordering::Relaxed);
         is_shared
     }
@@ -59,32 +53,68 @@ impl Watched {
     }
 }
 
-/// The tracker of a region's mapping: the one asked for, or the best that can be had.
+/// The tracker of a region's mapping, the one asked for or the best that can be had, and what the first pass is to take;
+/// `line` is that of the opening.
+///
+/// In order: from the watch on later openers are seen; then it is found out who is there still, then whether one who had
+/// gone stored; only then the tracker tries itself, which moves times, too.
 pub(super) fn open(
     medium: &Medium,
     mapping: &Mapping,
     wanted: Option<TrackerKind>,
-) -> Result<Box<dyn Tracker>> {
-    let is_dax = medium.parts[0].region.kind() == MediaKind::FsDax;
-    let tracker = track::open(mapping.span().dax(is_dax), wanted)?;
-    if tracker.kind() == TrackerKind::Compare {
-        // It compares every page in any case.
-        return Ok(tracker);
-    }
+    line: &Line,
+) -> Result<(Box<dyn Tracker>, FirstPass)> {
     let path = medium.parts[0].path.clone();
     let failed = |error| Error::io("watch who else opens it", &path, error);
     let files = duplicates(medium).map_err(failed)?;
     let watched: Vec<&File> = files.iter().collect();
-    let watch = Watch::new(&watched, Children::Allowed).map_err(failed)?;
-    Ok(Box::new(Watched {
+    let watch = Watch::new(&watched, Children::Allowed);
+    let is_shared = !are_alone(&files, false);
+    let has_moved = may_have_moved(medium, line)?;
+    let is_dax = medium.parts[0].region.kind() == MediaKind::FsDax;
+    let tracker = track::open(mapping.span().dax(is_dax), wanted)?;
+    if tracker.kind() == TrackerKind::Compare {
+        // It compares every page in any case.
+        return Ok((tracker, FirstPass::Compares));
+    }
+    let watch = watch.map_err(failed)?;
+    watch.note_times().map_err(failed)?;
+    let first = match is_shared || has_moved {
+        true => FirstPass::Compares,
+        false => FirstPass::Tracked,
+    };
+    let tracker = Box::new(Watched {
         tracker,
         watch,
         looked: Mutex::default(),
-        // Only now, that later openers are seen, it is found out who was there before.
-        is_shared: AtomicBool::new(true),
+        is_shared: AtomicBool::new(is_shared),
         files,
         path,
-    }))
+    });
+    Ok((tracker, first))
+}
+
+/// Whether somebody may have stored into an extent since the line's times, as far as they tell.
+fn may_have_moved(medium: &Medium, line: &Line) -> Result<bool> {
+    let extents = medium.parts.iter().zip(&line.files);
+    for (part, file) in extents.take(medium.geometry.extents()) {
+        if !part.is_as(file)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether nobody else has one of these open; `unknown` where there are no leases to tell.
+fn are_alone(files: &[File], unknown: bool) -> bool {
+    files.iter().all(|file| match lease::take(file.as_fd()) {
+        Lease::Held => {
+            lease::release(file.as_fd());
+            true
+        }
+        Lease::Unknown => unknown,
+        Lease::Refused => false,
+    })
 }
 
 /// Descriptors of the extents' own open files.

@@ -246,3 +246,92 @@ pub fn a_page_stays_named_whatever_lies_over_a_copy_of_its_sum() {
         std::slice::from_ref(&(3 * PAGE_BYTES..4 * PAGE_BYTES))
     );
 }
+
+/// An old pair returns, is made right, and stored to; then a bit of its newest line turns over.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_flip_in_the_newest_line_of_a_pair_that_returned_undoes_no_store() {
+    let (image, promise) = sealed(MODEL);
+    let went_on = go_on_without(&image, 0, &promise);
+    for old in [Some(&image), None] {
+        let returned = files(&with_role(&went_on, 0, old));
+        drop(open(&returned, WITHOUT).unwrap());
+        let disks = returned.disks.lock().unwrap().clone();
+        let part = disks.parts[0].as_ref().unwrap();
+        part.store(PAGE_BYTES, &content(1, 3));
+        part.flush(PAGE_BYTES, PAGE_BYTES as usize);
+        part.fence().unwrap();
+        let sidecar = disks.sidecars[0].as_ref().unwrap();
+        let region = forebay_pmem::Region::on_shadow(Arc::clone(sidecar));
+        let lines = crate::medium::Sidecar::new(region, "".into()).lines();
+        let generations = lines.map(|line| line.ok().map(|(line, _)| line.generation));
+        let newest = u64::from(generations[1] > generations[0]);
+        let offset = newest * PAGE_BYTES + 50;
+        sidecar.inject(forebay_pmem::shadow::Fault::BitFlip { offset, bit: 1 });
+        assert_eq!(page(&returned, Permissions::default()), content(1, 3));
+    }
+}
+
+/// One extent is gone, and another one is an old one, whose pages are those that sums vouch for.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn an_old_extent_that_matches_helps_to_rebuild_another_one() {
+    let world = World::new(2, 8, MODEL);
+    for page in 0..16 {
+        world.store(page);
+    }
+    let (disks, _) = world.seal().unwrap();
+    let image = self::image(&disks);
+    let without = files(&with_role(&image, 1, None));
+    drop(open(&without, WITHOUT).unwrap());
+    let went_on = self::image(&without.disks.lock().unwrap());
+    let returned = with_role(&went_on, 1, Some(&image));
+    let alone = files(&with_role(&returned, 0, None));
+    let (medium, _) = open(&alone, WITHOUT).unwrap();
+    for page in 0..16 {
+        let (extent, row) = medium.geometry.place(page);
+        let mut bytes = [0; PAGE_BYTES as usize];
+        medium.read_page(extent, row, &mut bytes);
+        assert_eq!(bytes, content(page, 1));
+    }
+}
+
+/// A sync of a plain file fails, after which the system takes its pages for written; the next process finds them in the
+/// cache.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn what_a_failed_sync_left_in_a_cache_is_made_durable_by_whoever_comes_next() {
+    for opens in [true, false] {
+        let world = World::new(2, 8, ShadowModel::Pages);
+        world.store(1);
+        world.pass();
+        world.store(1);
+        let disks = world.disks.lock().unwrap().clone();
+        let promise = world.promise.lock().unwrap().clone();
+        let part = disks.parts[0].as_ref().unwrap();
+        part.set_fence_failure(FenceFailure::From(0));
+        world.engine.pass().unwrap_err();
+        part.set_fence_failure(FenceFailure::Never);
+        let line = world.engine.line();
+        drop(world.engine);
+        if opens {
+            let world = World::open(disks.clone(), ShadowModel::Pages, promise).unwrap();
+            world.engine.pass().unwrap();
+        } else {
+            let geometry = line.geometry;
+            let medium = crate::model::world::medium_of(geometry, &disks);
+            let tracker = Box::new(CompareTracker);
+            let engine = Engine::new(medium, line, tracker, FirstPass::TakesAll);
+            engine.pass().unwrap();
+        }
+        let mut rng = fastrand::Rng::with_seed(5);
+        for _ in 0..8 {
+            let files = ModelFiles::new(
+                MODEL,
+                Arc::new(Mutex::new(Disks::of(&disks.sample(&mut rng), MODEL))),
+            );
+            assert_eq!(
+                page(&files, Permissions::default()),
+                content(1, 2),
+                "opens: {opens}"
+            );
+        }
+    }
+}

@@ -284,3 +284,82 @@ pub fn a_sum_that_looks_later_and_is_another_pages_is_put_right() {
         assert!(one.passes_after(later.pass()) > 0);
     }
 }
+
+/// A page never rests, and its mate is stored to meanwhile. Under the hold the mate is taken, and then a take fails.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn what_was_taken_before_a_take_failed_under_a_hold_is_covered() {
+    let world = World::new(2, 8, MODEL);
+    world.known.can_hold.store(true, Ordering::Relaxed);
+    let (mate, page) = (world.geometry().page(0, 2), world.geometry().page(1, 2));
+    let (store, known) = (world.writer(), Arc::clone(&world.known));
+    *world.known.before_peek.lock().unwrap() = Some(Box::new(move || {
+        if !known.is_held.load(Ordering::Relaxed) {
+            store(page);
+            store(mate);
+        }
+    }));
+    world.store(page);
+    *world.known.fails_take_of.lock().unwrap() = Some(page);
+    world.engine.pass().unwrap_err();
+    *world.known.before_peek.lock().unwrap() = None;
+    world.engine.sync(&(mate..mate + 1)).unwrap();
+    let verified = world.engine.verify(&(0..16)).unwrap();
+    assert_eq!((verified.looked_at, verified.repaired), (16, 0));
+    assert_eq!(world.engine.status().damaged, [0; 0]);
+    let latest = world.promise.lock().unwrap().latest[mate as usize];
+    let mut bytes = [0; PAGE_BYTES as usize];
+    world.engine.medium.read_page(0, 2, &mut bytes);
+    assert_eq!(bytes, content(mate, latest));
+}
+
+/// A look finds that a page matches which was called damaged before.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn a_page_that_matches_again_is_not_called_damaged() {
+    let world = World::new(2, 8, MODEL);
+    let mate = world.geometry().page(1, 2);
+    world.store(mate);
+    world.pass();
+    let part = world.disks.lock().unwrap().parts[1].clone().unwrap();
+    let offset = 2 * PAGE_BYTES + 99;
+    part.inject(Fault::BitFlip { offset, bit: 1 });
+    let verified = world.engine.verify(&(0..16)).unwrap();
+    assert_eq!(verified.damaged, [mate * PAGE_BYTES]);
+    part.inject(Fault::BitFlip { offset, bit: 1 });
+    let verified = world.engine.verify(&(0..16)).unwrap();
+    assert_eq!(verified.damaged, [0; 0]);
+    assert_eq!(world.engine.status().damaged, [0; 0]);
+}
+
+/// Nobody has an extent now, but somebody had since the tracker looked last.
+struct SomebodyWas;
+
+impl crate::engine::Alone for SomebodyWas {
+    fn check(&self) -> crate::error::Result<()> {
+        Ok(())
+    }
+
+    fn was_alone(&self) -> bool {
+        false
+    }
+}
+
+#[cfg_attr(not(feature = "mutants"), test)]
+pub fn what_differs_at_a_seal_is_no_damage_where_somebody_was_there() {
+    for was_there in [true, false] {
+        let world = World::new(2, 8, MODEL);
+        world.store(3);
+        world.pass();
+        assert!(world.engine.has_seen_all());
+        let part = world.disks.lock().unwrap().parts[0].clone().unwrap();
+        part.store(3 * PAGE_BYTES, &content(3, 9));
+        let quiet = Box::new(crate::engine::QuietTracker);
+        let engine = world.engine.with_tracker(quiet);
+        let sealed = engine.seal(&|_| match was_there {
+            true => Ok(Box::new(SomebodyWas)),
+            false => Ok(Box::new(crate::model::world::AllAlone)),
+        });
+        let sealed = sealed.unwrap();
+        assert_eq!(sealed.written_pages, u64::from(was_there));
+        assert_eq!(sealed.repaired_pages, u64::from(!was_there));
+    }
+}

@@ -34,7 +34,7 @@ mod tests;
 pub(crate) use choose::open;
 pub(crate) use compare::CompareTracker;
 pub(crate) use span::Span;
-pub(crate) use watch::{Children, Look, Watch};
+pub(crate) use watch::{Children, Look, Openers, Watch};
 
 use std::marker::PhantomData;
 use std::ops::Range;

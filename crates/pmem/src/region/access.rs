@@ -5,7 +5,7 @@
     reason = "a region is raw memory; every access is checked against its length here"
 )]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::{Backing, Region};
 use crate::counters::Event;
@@ -423,19 +423,34 @@ impl Region {
     /// As [`Region::flush`], for bytes that were found here and not stored by this process: the process that stored
     /// them may have been killed, or may have seen a sync fail. After that the system takes a plain
     /// file's page for written though the disk lacks it, so here a byte of each page is stored again,
-    /// and the next fence writes the page. No thread stores to the bytes meanwhile.
+    /// and the next fence writes the page. What others store meanwhile stays.
     pub fn flush_found(&self, offset: u64, len: usize) {
         if self.domain == PersistenceDomain::Page {
             let end = offset + len as u64;
             let mut at = offset;
             while at < end {
-                let mut byte = [0];
-                self.read(at, &mut byte);
-                self.store(at, &byte);
+                self.store_again(at);
                 at = (at / PAGE_BYTES as u64 + 1) * PAGE_BYTES as u64;
             }
         }
         self.flush(offset, len);
+    }
+
+    /// Stores the byte that is there.
+    fn store_again(&self, offset: u64) {
+        let address = self.address(offset, 1);
+        if let Some(shadow) = self.special_shadow(offset, 1) {
+            let mut byte = [0];
+            self.read(offset, &mut byte);
+            shadow.store(offset, &byte);
+        } else {
+            // SAFETY: a byte of the mapping, any of which is a number; others that store to it race as with any of its bytes.
+            let byte = unsafe { AtomicU8::from_ptr(address) };
+            let value = byte.load(Ordering::Relaxed);
+            // It undoes no store that comes in between, and dirties the page; no compiler takes it for a load.
+            let _ = byte.compare_exchange(value, value, Ordering::SeqCst, Ordering::Relaxed);
+        }
+        self.note_store();
     }
 
     /// Has caches forget the lines that the bytes touch, so that loads see what the medium has, as far as anything

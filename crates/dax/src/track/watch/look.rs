@@ -84,6 +84,12 @@ impl Watch {
         })
     }
 
+    /// What moved sizes and times until now was the caller's own: a tracker that tried itself.
+    pub(crate) fn note_times(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.extents.iter_mut().try_for_each(Extent::note_times)
+    }
+
     /// What happened since the last look, or still goes on. To be called before a take: what moves the times of a file
     /// through the mapping is then found by the take.
     pub(crate) fn look(&self) -> io::Result<Look> {
