@@ -65,6 +65,7 @@ pub(crate) fn open(
             role.part = files.lone_part(number, &roles.line)?;
         }
     }
+    roles.check_sizes()?;
     check_missing(&roles, permissions)?;
     roles.leave_out_missing();
     let is_orderly = roles.is_orderly()?;
@@ -134,6 +135,7 @@ impl Quick {
 /// As for [`open`]; a file is missing or behind, which only an opening may put right.
 pub(crate) fn quick(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<Quick> {
     let roles = roles::sort(found, pool, name)?;
+    roles.check_sizes()?;
     check_missing(&roles, Permissions::default())?;
     if let Some(&role) = roles.behind().first() {
         let path = &roles.line.files[role].path;

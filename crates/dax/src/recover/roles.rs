@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Line, Mark, NoLine, Relation};
-use crate::medium::{Part, Sidecar};
+use crate::medium::{Part, Sidecar, check_size};
 use crate::mutants::{Mutant, mutated};
 
 /// A sidecar that was found, with its extent if that is there.
@@ -53,6 +53,22 @@ impl Roles {
             }
         }
         Ok(true)
+    }
+
+    /// Refuses files that were cut short. To give them their size back would put zeroes where the parity still has what was
+    /// there.
+    pub fn check_sizes(&self) -> Result<()> {
+        let geometry = self.line.geometry;
+        for (number, role) in self.roles.iter().enumerate() {
+            if let Some(part) = &role.part {
+                check_size(&part.region, &part.path, geometry.extent_bytes())?;
+            }
+            if let Some(sidecar) = &role.sidecar {
+                let wanted_bytes = geometry.sidecar_bytes(number);
+                check_size(&sidecar.region, &sidecar.path, wanted_bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// What is not there does not count, nor what lies beside it.
