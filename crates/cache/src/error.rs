@@ -171,7 +171,8 @@ pub enum ErrorKind {
     /// A fence failed earlier, or a commit ended half-way by a panic, so that durability cannot be
     /// promised any more.
     #[error(
-        "{}: the pool refuses writes since an earlier fence failed or a commit ended half-way; reopen it",
+        "{}: the pool refuses writes since an earlier fence failed or a commit ended half-way; end the \
+         process that has it, look at the medium, and open it again",
         path.display()
     )]
     Poisoned {

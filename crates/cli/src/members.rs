@@ -135,6 +135,9 @@ pub fn of(pool: &Pool, given: &[PathBuf]) -> Vec<Member> {
     members
 }
 
+/// How a pool stands that refuses writes, in a word.
+pub const POISONED: &str = "poisoned";
+
 /// The members and how they stand.
 pub fn list(pool: &Pool, given: &[PathBuf]) -> Value {
     let members = of(pool, given);
@@ -145,6 +148,12 @@ pub fn list(pool: &Pool, given: &[PathBuf]) -> Value {
     }
     if let Some(condition) = condition(pool, &members) {
         report["pool"] = condition.into();
+    }
+    if pool.stats().poisoned {
+        report["pool"] = format!(
+            "{POISONED}: a fence failed, and it takes no more writes; end the daemon, look at the medium, and start it again"
+        )
+        .into();
     }
     report
 }

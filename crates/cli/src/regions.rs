@@ -173,15 +173,13 @@ pub fn failure(error: forebay_dax::Error) -> Failure {
         ErrorKind::Media(error) if matches!(error.kind(), PmemErrorKind::Foreign(_)) => {
             Failure::Damaged(message)
         }
-        ErrorKind::Missing { .. } => {
-            Failure::Damaged(format!("{message} (forebay dax rebuild does that)"))
-        }
         ErrorKind::Lost { .. } => Failure::Damaged(format!(
             "{message} (forebay dax rebuild --accept-loss does that)"
         )),
-        ErrorKind::Refused { .. } | ErrorKind::TwoHistories { .. } | ErrorKind::Damaged { .. } => {
-            Failure::Damaged(message)
-        }
+        ErrorKind::Missing { .. }
+        | ErrorKind::Refused { .. }
+        | ErrorKind::TwoHistories { .. }
+        | ErrorKind::Damaged { .. } => Failure::Damaged(message),
         ErrorKind::InUse { .. } | ErrorKind::Mapped { .. } => Failure::InUse(message),
         ErrorKind::Invalid { .. } | ErrorKind::NotFound { .. } => Failure::Arguments(message),
         _ => Failure::Failed(message),

@@ -27,6 +27,9 @@ pub use trust::Trust;
 /// The end of a command: says on standard error why it failed, if it did.
 pub fn end_with(result: Result<(), Failure>) -> ExitCode {
     match result {
+        Ok(()) if output::is_lost() => end_with(Err(Failure::Failed(String::from(
+            "the result could not be written to standard output",
+        )))),
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::error(&failure.to_string());

@@ -15,8 +15,11 @@ pub fn completions<A: CommandFactory>(shell: Shell) -> Result<(), Failure> {
     let mut command = A::command();
     let name = command.get_name().to_owned();
     clap_complete::generate(shell, &mut command, name, &mut script);
-    io::stdout().write_all(&script)?;
-    Ok(())
+    match io::stdout().write_all(&script) {
+        // A reader that went away is no reason to fail.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a program's page, and one for each of its commands that is not hidden, and of theirs, into a

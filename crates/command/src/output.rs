@@ -1,8 +1,9 @@
 //! What goes to the terminal: colours there and nowhere else, JSON where a script asked. What comes
 //! from elsewhere, such as a file's name, stays in its line and moves no cursor.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -25,7 +26,15 @@ pub fn program() -> &'static str {
     PROGRAM.get().copied().unwrap_or("forebay")
 }
 
-// A reader that went away (`forebay stat | head`) is no reason to fail, hence `let _`.
+// A reader that went away (`forebay stat | head`) is no reason to fail. A full disk is one, once the command has ended.
+
+/// Results that could not be written.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether any of what was to go to standard output was lost.
+pub fn is_lost() -> bool {
+    IS_LOST.load(Ordering::Relaxed)
+}
 
 /// An error, on standard error.
 pub fn error(message: &str) {
@@ -50,7 +59,11 @@ pub fn line(text: &str) {
 
 /// Lines that are ours to the last letter, or that their maker has made plain.
 pub fn text_of_ours(text: &str) {
-    let _ = writeln!(anstream::stdout(), "{text}");
+    let mut out = anstream::stdout();
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    if written.is_err_and(|error| error.kind() != ErrorKind::BrokenPipe) {
+        IS_LOST.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A line of JSON for a program.

@@ -35,6 +35,14 @@ impl Error {
         .into()
     }
 
+    /// The refusal of a file of a region that has lost its end.
+    #[cold]
+    pub(crate) fn cut_short(path: &Path, found_bytes: u64) -> Error {
+        let found = format!("it was cut short to {found_bytes} bytes");
+        let todo = "move it away, and rebuild the region (forebay dax rebuild): the others and the parity give it as of its last pass";
+        Error::refused(path, found, todo)
+    }
+
     pub(crate) fn refused(path: &Path, found: impl Into<String>, todo: impl Into<String>) -> Error {
         ErrorKind::Refused {
             path: path.to_owned(),
@@ -131,8 +139,8 @@ pub enum ErrorKind {
     },
     /// A sidecar or an extent is not there.
     #[error(
-        "{}: {found}; bring it back, or, if it is gone for good, open without what is missing: what the parity still \
-         gives is rebuilt into new files",
+        "{}: {found}; bring it back, or, if it is gone for good, open without what is missing (forebay dax rebuild): what \
+         the parity still gives is rebuilt into new files",
         path.display()
     )]
     Missing {

@@ -1,13 +1,14 @@
 //! Which regions lie beside a pool's members.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use forebay_pmem::Region;
 
 use crate::error::{Error, Result};
 use crate::format::Generation;
 use crate::medium::Sidecar;
-use crate::pool::{DaxPool, check_name, region_of_sidecar, sidecar_path};
+use crate::pool::{DaxPool, check_name, extent_path, region_of_sidecar, sidecar_path};
 use crate::report::{Listed, RegionState};
 
 /// The regions of a pool, by name. Nothing is locked or changed; a region that is open changes meanwhile.
@@ -54,6 +55,7 @@ fn look_at(pool: &DaxPool, name: String) -> Listed {
         faults: Vec::new(),
     };
     let mut newest = Generation::default();
+    let mut found = Vec::new();
     for directory in pool.directories() {
         for is_parity in [false, true] {
             let path = sidecar_path(&directory, &listed.name, is_parity);
@@ -68,13 +70,18 @@ fn look_at(pool: &DaxPool, name: String) -> Listed {
                 }
             };
             let lines = Sidecar::new(region, path.clone()).lines();
-            let lines = lines.into_iter().flatten().map(|(line, _)| line);
-            let Some(line) = lines.max_by_key(|line| line.generation) else {
+            let lines = lines.into_iter().flatten();
+            let Some((line, role)) = lines.max_by_key(|(line, _)| line.generation) else {
                 listed
                     .faults
                     .push(format!("{}: no line of it can be read", path.display()));
                 continue;
             };
+            if line.pool != pool.uuid() {
+                let what = "it belongs to a region of another pool";
+                listed.faults.push(format!("{}: {what}", path.display()));
+            }
+            found.push((role, extent_path(&directory, &listed.name, is_parity)));
             if line.generation > newest {
                 listed.size_bytes = line.geometry.size_bytes;
                 listed.width = line.geometry.width;
@@ -87,10 +94,29 @@ fn look_at(pool: &DaxPool, name: String) -> Listed {
             }
         }
     }
+    follow_moved(&mut listed.paths, &found);
+    let wanted_bytes = listed.size_bytes / u64::from(listed.width.max(1));
     for path in &listed.paths {
-        if !path.exists() {
-            listed.faults.push(format!("{}: not there", path.display()));
+        match std::fs::metadata(path) {
+            Ok(found) if found.len() >= wanted_bytes => {}
+            Ok(found) => {
+                let error = Error::cut_short(path, found.len());
+                listed.faults.push(error.to_string());
+            }
+            Err(_) => listed.faults.push(format!("{}: not there", path.display())),
         }
     }
     listed
+}
+
+/// Has paths name what was `found` of their roles, where members were moved since they were in use last.
+fn follow_moved(paths: &mut [PathBuf], found: &[(usize, PathBuf)]) {
+    for (role, path) in paths.iter_mut().enumerate() {
+        let mut there = found.iter().filter(|(found, _)| *found == role);
+        let is_there = there.clone().any(|(_, found)| found == path);
+        match there.next() {
+            Some((_, moved)) if !is_there => path.clone_from(moved),
+            _ => {}
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -58,6 +58,20 @@ impl Tally {
     pub fn note(&mut self, sum: Sum) {
         self.unverified_pages += u64::from(sum.is_unverified());
         self.lost_pages += u64::from(sum.is_lost());
+    }
+}
+
+/// Refuses a file of another length than it had. To give one that was cut short its length back would put zeroes where the
+/// others still have what was there.
+pub(crate) fn check_size(region: &Region, path: &Path, wanted_bytes: u64) -> Result<()> {
+    let found_bytes = region.len();
+    match found_bytes.cmp(&wanted_bytes) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Less => Err(Error::cut_short(path, found_bytes)),
+        std::cmp::Ordering::Greater => {
+            let found = format!("it has {found_bytes} bytes, and had {wanted_bytes}");
+            Err(Error::refused(path, found, "cut it to that length"))
+        }
     }
 }
 
@@ -203,6 +217,10 @@ impl Sidecar {
         let lines = [0, 1].map(|slot| {
             let at = slot * PAGE_BYTES;
             let mut bytes = [0; LINE_BYTES];
+            if at + LINE_BYTES as u64 > self.region.len() {
+                // A sidecar that was cut short, which an opening refuses by its size.
+                return Err(NoLine::Damaged);
+            }
             self.region.evict(at, LINE_BYTES);
             self.region.read(at, &mut bytes);
             match self.region.has_media_error(at, LINE_BYTES) {

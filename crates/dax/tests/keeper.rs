@@ -280,3 +280,59 @@ fn what_a_keeper_finds_in_use_after_an_end_without_order_is_unverified() {
     assert_eq!(region.unverified_pages, 1);
     keeper.stop();
 }
+
+#[test]
+fn another_file_in_an_extent_s_place_is_named_and_no_store() {
+    let place = place();
+    let keeper = start(&place);
+    let replace = |bytes: &[u8]| {
+        let other = place.extent.with_extension("other");
+        std::fs::write(&other, bytes).unwrap();
+        let only_own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&other, only_own).unwrap();
+        std::fs::rename(&other, &place.extent).unwrap();
+    };
+    wait(&keeper, |region| region.leased);
+    // The reading is an opening, so that the region is open when its file is replaced.
+    let mut bytes = std::fs::read(&place.extent).unwrap();
+    bytes[3 * PAGE as usize..][..PAGE as usize].fill(7);
+    replace(&bytes);
+    wait(&keeper, |region| {
+        region.leased && region.unverified_pages == 1
+    });
+    // And sealed, which no lease tells.
+    bytes[5 * PAGE as usize] = 1;
+    replace(&bytes);
+    wait(&keeper, |region| {
+        region.leased && region.unverified_pages == 2
+    });
+    keeper.stop();
+    assert_eq!(page_of(&place, 3), [7; PAGE as usize]);
+}
+
+#[test]
+fn a_file_that_is_cut_short_is_named_and_made_anew() {
+    let place = place();
+    let keeper = start(&place);
+    wait(&keeper, |region| region.leased);
+    let mut program = Program::start(&place.extent);
+    program.store(3, 7);
+    wait(&keeper, |region| region.passes > 1);
+    program.end();
+    wait(&keeper, |region| region.leased);
+    let extent = File::options().write(true).open(&place.extent).unwrap();
+    extent.set_len(SIZE / 2).unwrap();
+    drop(extent);
+    let is_cut = |why: &String| why.contains("cut short");
+    wait(&keeper, |region| {
+        region.trouble.as_ref().is_some_and(is_cut)
+    });
+    assert!(list(&place.pool).unwrap()[0].faults.iter().any(is_cut));
+    std::fs::rename(&place.extent, place.extent.with_extension("cut")).unwrap();
+    let how = OpenOptions::default().without_missing(true);
+    let region = DaxRegion::open(&place.pool, "r", &how).unwrap();
+    region.close().unwrap();
+    wait(&keeper, |region| region.leased && region.trouble.is_none());
+    keeper.stop();
+    assert_eq!(page_of(&place, 3), [7; PAGE as usize]);
+}

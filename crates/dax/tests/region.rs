@@ -449,3 +449,66 @@ fn what_another_opener_stores_while_the_region_is_closed_is_no_damage() {
         region.close().unwrap();
     }
 }
+
+#[test]
+fn files_that_were_cut_short_are_refused_by_name_and_made_anew_once_they_are_away() {
+    for (file, left) in [
+        ("r", UNIT / 2),
+        ("r", PAGE),
+        ("r", 0),
+        ("r.sums", 2 * PAGE),
+        ("r.sums", PAGE),
+        ("r.sums", 1),
+    ] {
+        let place = Place::new(2);
+        DaxRegion::create(&place.pool(), "r", &CreateOptions::new(UNIT)).unwrap();
+        let region = place.open().unwrap();
+        put(&region, UNIT - 8, b"the end.");
+        region.close().unwrap();
+        let cut = place.file(0, file);
+        let opened = std::fs::File::options().write(true).open(&cut).unwrap();
+        opened.set_len(left).unwrap();
+        assert_eq!(list(&place.pool()).unwrap()[0].name, "r");
+        let error = place.open().unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Refused { path, .. } if *path == cut),
+            "{file} of {left}: {error}"
+        );
+        assert!(error.to_string().contains("cut short"), "{error}");
+        std::fs::rename(&cut, cut.with_extension("away")).unwrap();
+        let region = DaxRegion::open(&place.pool(), "r", &quiet().without_missing(true)).unwrap();
+        assert_eq!(get(&region, UNIT - 8, 8), b"the end.", "{file} of {left}");
+        region.close().unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_short_under_an_open_region_ends_in_an_error() {
+    for file in ["member0.dax/r", "member1.dax/r.parity"] {
+        let place = Place::new(2);
+        DaxRegion::create(&place.pool(), "r", &CreateOptions::new(UNIT)).unwrap();
+        let region = place.open().unwrap();
+        let cut = place.directory.path().join(file);
+        let opened = std::fs::File::options().write(true).open(&cut).unwrap();
+        opened.set_len(UNIT / 2).unwrap();
+        let error = region.close().unwrap_err();
+        assert!(error.to_string().contains("cut short"), "{file}: {error}");
+    }
+}
+
+#[test]
+fn members_that_were_moved_are_listed_where_they_are() {
+    let mut place = Place::new(2);
+    DaxRegion::create(&place.pool(), "r", &CreateOptions::new(UNIT)).unwrap();
+    let moved = place.directory.path().join("moved");
+    std::fs::create_dir(&moved).unwrap();
+    for (number, member) in place.members.iter_mut().enumerate() {
+        let directory = format!("member{number}.dax");
+        let from = place.directory.path().join(&directory);
+        std::fs::rename(from, moved.join(&directory)).unwrap();
+        *member = moved.join(format!("member{number}"));
+    }
+    let listed = &list(&place.pool()).unwrap()[0];
+    assert!(listed.faults.is_empty(), "{listed:?}");
+    assert_eq!(listed.paths[0], moved.join("member0.dax/r"));
+}

@@ -2,7 +2,6 @@
 //!
 //! A quick look at one machine; `make bench` in the source tree is the thorough one.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, Counters, Pool, PoolOptions, Volume};
@@ -11,6 +10,7 @@ use forebay_pmem::{Kernel, Region, RegionOptions};
 use serde_json::{Value, json};
 
 use crate::arguments::BenchOptions;
+use crate::commands::temporary::TemporaryFiles;
 
 const BLOCK_BYTES: usize = 4096;
 
@@ -19,17 +19,6 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// Operations between two readings of the clock.
 const BATCH: u64 = 64;
-
-/// Files that vanish with the measurement, also when it fails.
-struct TemporaryFiles(Vec<PathBuf>);
-
-impl Drop for TemporaryFiles {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
 
 /// One side of a comparison: what ran, how long.
 #[derive(Default)]
@@ -94,12 +83,12 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
     let name = format!("forebay-bench.{}", std::process::id());
     let path = |suffix: &str| options.directory.join(format!("{name}.{suffix}"));
     let (pool_path, raw_path, backing_path) = (path("pool"), path("raw"), path("backing"));
-    let _files = TemporaryFiles(vec![
+    let _files = TemporaryFiles::new(vec![
         pool_path.clone(),
         raw_path.clone(),
         backing_path.clone(),
         path("backing.forebay"),
-    ]);
+    ])?;
     let blocks = options.size / 2 / BLOCK_BYTES as u64;
     if blocks == 0 {
         return Err(Failure::Failed(

@@ -1,7 +1,7 @@
 //! `forebay create`: a new pool, and a statement of what its medium survives.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forebay::{Pool, PoolOptions};
 use forebay_command::{Failure, output, private_directory, size};
@@ -18,6 +18,11 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     let block_bytes = u32::try_from(options.block_size)
         .map_err(|_| Failure::Failed("a block has at most 65536 bytes".into()))?;
     let redundancy = redundancy_of(options);
+    if options.witness.is_some() && !matches!(redundancy, RedundancyMode::Mirror) {
+        return Err(Failure::Arguments(String::from(
+            "a witness is the third vote of a mirror of two; name the second member with --member, or leave the witness out",
+        )));
+    }
     let pool_options = PoolOptions::new(&options.pool, options.size)
         .members(&options.members)
         .force(options.force)
@@ -32,6 +37,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     let (stats, survives) = (pool.stats(), pool.survives());
     let witness = members::witness_report(&pool);
     pool.close()?;
+    note_foreign_regions(&pool_options);
     if options.json {
         let result = json!({
             "pool": shown(pool_options.paths()),
@@ -56,6 +62,22 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         output::line(&line);
     }
     Ok(())
+}
+
+/// What an earlier pool of these names left beside its members: its regions are no other pool's.
+fn note_foreign_regions(made: &PoolOptions) {
+    for path in made.paths() {
+        let mut directory = path.as_os_str().to_owned();
+        directory.push(".dax");
+        let has_any =
+            std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some());
+        if has_any {
+            output::note(&format!(
+                "{} has mapped regions of an earlier pool, which are not this one's; move it away",
+                Path::new(&directory).display()
+            ));
+        }
+    }
 }
 
 /// A mirror has several members, and needs the checksums of blocks.

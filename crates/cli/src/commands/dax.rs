@@ -63,10 +63,13 @@ fn region_in<'r>(report: &'r Value, name: &str) -> Option<&'r Value> {
 }
 
 fn create(options: &DaxCreateOptions) -> Result<(), Failure> {
-    let (owner, _) = report(&options.of)?;
+    let (owner, before) = report(&options.of)?;
     let asked = CreateOptions::new(options.size).width(options.width);
     let created =
         DaxRegion::create(&owner.pool(), &options.name, &asked).map_err(regions::failure)?;
+    if let Some(period_ms) = before["period_ms"].as_f64() {
+        wait_for_keeping(&options.of, &options.name, patience(period_ms))?;
+    }
     let paths: Vec<_> = created
         .paths
         .iter()
@@ -140,8 +143,7 @@ fn seal(options: &DaxRegionOptions) -> Result<(), Failure> {
     let (owner, report) = report(of)?;
     let sealed = match report["period_ms"].as_f64() {
         Some(period_ms) if region_in(&report, name).is_some() => {
-            let patience = Duration::from_secs_f64(period_ms * SEAL_PERIODS / 1e3);
-            wait_for_seal(of, name, patience.max(SEAL_PATIENCE))?
+            wait_for_seal(of, name, patience(period_ms))?
         }
         _ => {
             let sealed = forebay_dax::seal(&owner.pool(), name).map_err(regions::failure)?;
@@ -149,6 +151,26 @@ fn seal(options: &DaxRegionOptions) -> Result<(), Failure> {
         }
     };
     output::object(&sealed, of.json);
+    Ok(())
+}
+
+/// How long a daemon with this period is waited for.
+fn patience(period_ms: f64) -> Duration {
+    Duration::from_secs_f64(period_ms * SEAL_PERIODS / 1e3).max(SEAL_PATIENCE)
+}
+
+/// Waits until the daemon has found a new region: what is stored before that is unverified later.
+fn wait_for_keeping(of: &DaxPoolArguments, name: &str, patience: Duration) -> Result<(), Failure> {
+    let until = Instant::now() + patience;
+    while Instant::now() < until {
+        let (_, report) = report(of)?;
+        let keeper = region_in(&report, name).map(|region| &region["keeper"]);
+        if keeper.is_some_and(|keeper| keeper["leased"] == true || keeper["trouble"].is_string()) {
+            return Ok(());
+        }
+        std::thread::sleep(SEAL_LOOK);
+    }
+    output::note("the daemon does not keep the region yet: forebay dax list says when it does");
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use forebay_command::{Failure, output};
 use serde_json::{Value, json};
 
 use crate::arguments::DemoOptions;
+use crate::commands::temporary::TemporaryFiles;
 
 const BLOCK_BYTES: usize = 4096;
 /// A transaction writes one block in each of three far-apart places, all with its number.
@@ -50,12 +51,19 @@ pub fn run(options: &DemoOptions) -> Result<(), Failure> {
     if options.writer {
         return write_until_killed(&options.pool, &backing);
     }
-    let result = show(options, &backing);
-    let mark = options.directory.join("demo.img.forebay");
-    for file in [&options.pool, &backing, &mark] {
-        let _ = std::fs::remove_file(file);
+    if options.pool.exists() {
+        return Err(Failure::Arguments(format!(
+            "{} is there already, and a demonstration removes its pool afterwards; name another one",
+            options.pool.display()
+        )));
     }
-    result
+    let _files = TemporaryFiles::new(vec![
+        options.pool.clone(),
+        backing.clone(),
+        options.directory.join("demo.img.forebay"),
+        options.directory.join("demo.bare"),
+    ])?;
+    show(options, &backing)
 }
 
 fn write_until_killed(pool: &Path, backing: &Path) -> Result<(), Failure> {

@@ -39,6 +39,9 @@ fn list(of: &MemberPool) -> Result<(), Failure> {
     };
     output::object(&report, of.json);
     match report["pool"].as_str() {
+        Some(condition) if condition.starts_with(members::POISONED) => {
+            Err(Failure::Failed(format!("the pool is {condition}")))
+        }
         Some(condition) if condition != "whole" => Err(Failure::Degraded(format!(
             "the pool is {condition}; {}",
             way_out(&report)

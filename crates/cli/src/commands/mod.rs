@@ -20,3 +20,4 @@ pub mod set;
 mod stale;
 pub mod stat;
 mod tally;
+mod temporary;

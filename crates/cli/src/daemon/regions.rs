@@ -126,7 +126,8 @@ impl Teller {
                     News::Unverified(pages) => tracing::warn!(
                         region = name,
                         pages,
-                        "after an end without order pages were taken as written: nothing vouches for what they had before"
+                        "pages are unverified: they were taken as they were found, or as of an earlier pass; forebay dax \
+                         verify lists them, and when they were looked at forebay dax accept ends this"
                     ),
                     News::Trouble(why) => {
                         tracing::error!(

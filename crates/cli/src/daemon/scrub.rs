@@ -190,9 +190,13 @@ fn scrub(pool: &Pool, options: &ScrubOptions, known: &Mutex<Known>, is_stopping:
             known.progress.repaired = report.repaired;
             known.progress.lost = report.lost;
             let (found, repaired, lost) = (report.found, report.repaired, report.lost);
+            let (dropped, moved) = (report.dropped, report.moved);
             match found {
                 0 => tracing::info!(whole = report.is_whole, "scrubbed: everything is right"),
-                _ => tracing::warn!(whole = report.is_whole, found, repaired, lost, "scrubbed"),
+                _ => {
+                    let whole = report.is_whole;
+                    tracing::warn!(whole, found, repaired, dropped, moved, lost, "scrubbed");
+                }
             }
             match report.is_whole {
                 true => Stage::Done(report),

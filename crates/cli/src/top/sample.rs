@@ -58,6 +58,8 @@ pub struct Screen {
     pub uptime_s: u64,
     /// How a mirrored pool stands; empty of another one.
     pub condition: String,
+    /// What it keeps twice, in a word.
+    pub redundancy: String,
     /// Blocks' room.
     pub slots: u64,
     /// Room that is free.
@@ -156,6 +158,7 @@ impl Screen {
         Screen {
             interval_s,
             uptime_s: number(now, "/daemon/uptime_s"),
+            redundancy: text(now, "/redundancy"),
             condition: text(now, "/pool"),
             slots: number(now, "/slots"),
             free_slots: number(now, "/free_slots"),

@@ -87,14 +87,14 @@ fn labelled(label: &str, rest: Vec<Span<'static>>) -> Line<'static> {
     Line::from(spans)
 }
 
-/// How the pool stands, where it is a mirror.
+/// How the pool stands, where a member of it may die.
 fn condition_line(screen: &Screen) -> Option<Line<'static>> {
     let style = match screen.condition.as_str() {
         "" => return None,
         "whole" => Style::new(),
         _ => BAD,
     };
-    let text = format!("mirror, {}", screen.condition);
+    let text = format!("{}, {}", screen.redundancy, screen.condition);
     Some(labelled("pool", vec![Span::styled(text, style)]))
 }
 
@@ -235,13 +235,18 @@ fn errors_line(screen: &Screen) -> Line<'static> {
         Span::styled(format!("{count} {what}"), style)
     };
     let comma = || Span::raw(", ");
-    let mut spans = vec![
+    let mut spans = Vec::new();
+    // First, where no narrow screen cuts it off.
+    if screen.is_poisoned {
+        spans.extend([Span::styled("POISONED: a fence failed", BAD), comma()]);
+    }
+    spans.extend([
         number(screen.write_back_errors, "of backings"),
         comma(),
         number(screen.healed, "copies healed"),
         comma(),
         number(screen.corrupt, "reads refused"),
-    ];
+    ]);
     for (count, what) in [
         (screen.repaired, "repaired"),
         (screen.unrepaired, "not repaired"),
@@ -251,9 +256,6 @@ fn errors_line(screen: &Screen) -> Line<'static> {
         if count > 0 {
             spans.extend([comma(), number(count, what)]);
         }
-    }
-    if screen.is_poisoned {
-        spans.extend([comma(), Span::styled("POISONED: a fence failed", BAD)]);
     }
     labelled("errors", spans)
 }
@@ -371,13 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_says_how_it_stands() {
+    fn a_pool_with_copies_says_how_it_stands() {
         let (before, mut now) = samples();
         for condition in ["whole", "degraded (member 1 at /mnt/b is out)"] {
             now["pool"] = condition.into();
+            now["redundancy"] = "parity".into();
             let screen = Screen::between(&before, &now);
             let text = rendered(80, 30, Some(&screen), None);
-            let line = format!("pool      mirror, {condition}\n");
+            let line = format!("pool      parity, {condition}\n");
             assert!(text.contains(&line), "{text}");
         }
     }

@@ -61,7 +61,7 @@ impl Geometry {
             let found = format!(
                 "{size_bytes} bytes are no multiple of {unit}, which a width of {width} needs"
             );
-            return Err(invalid(found, "round the size up").into());
+            return Err(invalid(found, "ask for at least one, and round up").into());
         }
         Ok(Geometry {
             width,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::engine::FirstPass;
 use crate::list::names;
 use crate::pool::DaxPool;
-use crate::region::{Kept, KeptLeases, keep, mark_wanted};
+use crate::region::{Kept, KeptLeases, Places, keep, mark_wanted};
 use crate::report::{KeptRegion, RegionState};
 
 /// One region.
@@ -14,6 +14,8 @@ struct Region {
     leases: Option<KeptLeases>,
     /// This keeper marked it open under its lease, and no process has had it by the library since.
     is_watched: bool,
+    /// The files that were under that lease.
+    places: Option<Places>,
     /// A pass of this keeper has taken every page.
     has_passed: bool,
     report: KeptRegion,
@@ -44,8 +46,8 @@ impl Regions {
             has_changed = true;
             match mark_wanted(&self.pool, name) {
                 Ok(is_own) => {
-                    region.is_watched = is_own;
-                    region.leases = None;
+                    region.places = region.leases.take().and_then(KeptLeases::into_places);
+                    region.is_watched = is_own && region.places.is_some();
                     region.report.leased = false;
                     region.report.state = RegionState::Open;
                     region.report.lease_breaks += 1;
@@ -72,6 +74,7 @@ impl Regions {
         for name in found {
             let region = self.regions.entry(name.clone());
             let region = region.or_insert_with(|| Region::new(&name));
+            region.doubt_what_was_replaced();
             if region.leases.is_none() {
                 region.keep(&self.pool);
             }
@@ -89,6 +92,7 @@ impl Region {
         Region {
             leases: None,
             is_watched: false,
+            places: None,
             has_passed: false,
             report: KeptRegion {
                 name: name.to_owned(),
@@ -99,6 +103,19 @@ impl Region {
                 unverified_pages: 0,
                 trouble: None,
             },
+        }
+    }
+
+    /// Another file in an extent's place is no store of a program: what differs is to be named.
+    fn doubt_what_was_replaced(&mut self) {
+        if self.leases.as_ref().is_some_and(|it| !it.are_in_place()) {
+            self.leases = None;
+            self.report.leased = false;
+            self.places = None;
+        }
+        self.is_watched &= self.places.as_ref().is_some_and(Places::are_kept);
+        if !self.is_watched {
+            self.places = None;
         }
     }
 

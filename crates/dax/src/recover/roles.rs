@@ -1,12 +1,10 @@
 //! What was found of a region, and which line of it counts.
 
-use std::path::{Path, PathBuf};
-
-use forebay_pmem::Region;
+use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Line, Mark, NoLine, Relation};
-use crate::medium::{Part, Sidecar};
+use crate::medium::{Part, Sidecar, check_size};
 use crate::mutants::{Mutant, mutated};
 
 /// A sidecar that was found, with its extent if that is there.
@@ -129,10 +127,10 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
             let todo = "move the copy away";
             return Err(Error::refused(&pair.sidecar.path, found, todo));
         }
-        check_len(
+        check_size(
             &pair.sidecar.region,
-            line.geometry.sidecar_bytes(role),
             &pair.sidecar.path,
+            line.geometry.sidecar_bytes(role),
         )?;
         if let Some(part) = &pair.part {
             check_part(part, &line)?;
@@ -149,19 +147,7 @@ pub(super) fn sort(found: Vec<FoundPair>, pool: [u8; 16], name: &str) -> Result<
 
 /// Refuses an extent of another length than the region's.
 pub(super) fn check_part(part: &Part, line: &Line) -> Result<()> {
-    check_len(&part.region, line.geometry.extent_bytes(), &part.path)
-}
-
-fn check_len(region: &Region, len: u64, path: &Path) -> Result<()> {
-    if region.len() == len {
-        return Ok(());
-    }
-    let found = format!("it has {} bytes, and the region's has {len}", region.len());
-    let todo = match region.len() > len {
-        true => "cut it to that length",
-        false => "restore it from a copy; or move it away, and open the region without it",
-    };
-    Err(Error::refused(path, found, todo))
+    check_size(&part.region, &part.path, line.geometry.extent_bytes())
 }
 
 /// The newest line of a sidecar, and the role that it names.

@@ -124,17 +124,15 @@ fn survives(medium: &Medium, is_alone: bool) -> String {
     };
     let member = match is_alone {
         true => {
-            "flipped bits, lost and misdirected writes are found and repaired from the copy; the member's death is not \
-             survived, as the pool has no other one"
+            "flipped bits, lost and misdirected writes are repaired from the copy, but for pages stored to since their last \
+             pass; the member's death is not survived, as the pool has no other one"
         }
         false => {
-            "flipped bits, lost and misdirected writes, and the death of one member, are repaired from the parity"
+            "flipped bits, lost and misdirected writes, and the death of one member, are repaired from the parity, but for \
+             pages stored to since their last pass"
         }
     };
-    format!(
-        "{when}{}; {member}, but for pages stored to since their last pass",
-        kind.survives()
-    )
+    format!("{when}{}; {member}", kind.survives())
 }
 
 /// Files that go again if the region is not finished.

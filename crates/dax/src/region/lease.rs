@@ -5,6 +5,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use crate::engine::Alone;
 use crate::error::{Error, ErrorKind, Result};
@@ -127,7 +129,7 @@ impl<'m> Leases<'m> {
             let failed = |error| Error::io("keep its lease", &part.path, error);
             let file = File::from(file.map_err(failed)?);
             file.unlock().map_err(failed)?;
-            files.push(file);
+            files.push((file, part.path.clone()));
         }
         self.are_kept = true;
         Ok(Some(KeptLeases(files)))
@@ -136,13 +138,49 @@ impl<'m> Leases<'m> {
 
 /// Write leases on a region's data extents, which nobody else has open; let go when dropped.
 #[derive(Debug)]
-pub(crate) struct KeptLeases(Vec<File>);
+pub(crate) struct KeptLeases(Vec<(File, PathBuf)>);
 
 impl KeptLeases {
     /// Whether somebody waits to open an extent.
     pub fn are_wanted(&self) -> bool {
-        !self.0.iter().all(|file| is_unbroken(file.as_fd()))
+        !self.0.iter().all(|(file, _)| is_unbroken(file.as_fd()))
     }
+
+    /// Whether no other file took the place of an extent: its programs would be seen by no lease.
+    pub fn are_in_place(&self) -> bool {
+        self.0.iter().all(|(file, path)| is_at(file, path))
+    }
+
+    /// Lets the leases go; the places of the extents, unless another file took one.
+    pub fn into_places(self) -> Option<Places> {
+        let places = self.0.into_iter().map(|(leased, path)| {
+            let mut options = File::options();
+            let known = options.read(true).custom_flags(libc::O_PATH).open(&path);
+            let known = known.ok()?;
+            // Opened first: a file that came later is none of it.
+            is_at(&leased, &path).then_some((known, path))
+        });
+        places.collect::<Option<_>>().map(Places)
+    }
+}
+
+/// Extents that were under lease, by descriptors that open nothing: they keep an inode's number from another file.
+#[derive(Debug)]
+pub(crate) struct Places(Vec<(File, PathBuf)>);
+
+impl Places {
+    /// Whether the same files lie there still.
+    pub fn are_kept(&self) -> bool {
+        self.0.iter().all(|(file, path)| is_at(file, path))
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let found = file.metadata().and_then(|file| {
+        let there = std::fs::symlink_metadata(path)?;
+        Ok((file.dev(), file.ino()) == (there.dev(), there.ino()))
+    });
+    found.unwrap_or(false)
 }
 
 /// Whether nobody else has a part open or mapped now.

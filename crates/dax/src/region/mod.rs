@@ -25,7 +25,7 @@ use forebay_pmem::Counters;
 use crate::engine::{Engine, FirstPass, QuietTracker};
 use crate::error::{ErrorKind, Result};
 use crate::format::{Mark, PAGE_BYTES};
-use crate::medium::Part;
+use crate::medium::{Part, check_size};
 use crate::options::{CreateOptions, OpenOptions};
 use crate::pool::DaxPool;
 use crate::recover::{self, Permissions};
@@ -33,8 +33,8 @@ use crate::repeating::Repeating;
 use crate::report::{Created, Sealed, Status, Verified};
 use crate::track::{CompareTracker, Tracker};
 pub(crate) use keep::{Kept, keep, mark_wanted};
-pub(crate) use lease::KeptLeases;
 use lease::Leases;
+pub(crate) use lease::{KeptLeases, Places};
 use mapping::Mapping;
 use open::{LOCK_TRIES, PoolFiles, find, open_region};
 use since::Since;
@@ -227,6 +227,7 @@ fn reopen_parts(engine: &mut Engine, openers: Since) -> Result<Since> {
             }
             region => region?,
         };
+        check_size(&region, &path, engine.medium.geometry.extent_bytes())?;
         engine.medium.parts.push(Part::new(region, path));
     }
     Ok(openers)

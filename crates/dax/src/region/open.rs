@@ -31,9 +31,17 @@ pub(super) fn open_region(path: &Path, lock_tries: u32) -> Result<Region> {
                 locked += 1
             }
             Err(error) if is_leased(&error) && leased < LEASE_TRIES => leased += 1,
-            opened => return Ok(opened?),
+            Err(error) => return Err(refusal(path, error)),
+            Ok(opened) => return Ok(opened),
         }
         sleep(TRY_AGAIN);
+    }
+}
+
+fn refusal(path: &Path, error: PmemError) -> Error {
+    match error.kind() {
+        PmemErrorKind::TooSmall { found, .. } => Error::cut_short(path, found),
+        _ => error.into(),
     }
 }
 

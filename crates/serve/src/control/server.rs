@@ -79,7 +79,7 @@ impl ControlServer {
             io::Error::new(
                 error.kind(),
                 format!(
-                    "the control socket {} cannot be made ({error}); a socket's path may have 107 bytes",
+                    "the control socket {} cannot be made ({error}); a socket's path may have 107 bytes, so put the pool where its path is shorter",
                     path.display()
                 ),
             )

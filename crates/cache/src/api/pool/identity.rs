@@ -58,7 +58,7 @@ impl Pool {
         match named == members.len() {
             true => Ok((uuid, members.into_iter().flatten().collect())),
             false => Err(ErrorKind::Options(format!(
-                "the pool has {} members, and the paths of {named} are known; name every one",
+                "the pool has {} members, and the paths of {named} are known; name every one (on the command line with --member)",
                 members.len()
             ))
             .into()),
