@@ -270,6 +270,9 @@ impl Engine {
     /// Takes a member of a mirror out. If a fence fails the pool refuses every later write: which members count is
     /// not known.
     pub(crate) fn take_out(&self, number: u32) -> Result<()> {
+        // Finds one that has died since the last commit, which leaves by this, and is then the one that lacks something:
+        // were the other found dead while this one is taken out, none would be left to go on with.
+        self.fence()?;
         let is_held = |slot| self.table.is_held(slot);
         self.fatal(self.media().take_out(number, &is_held))
     }

@@ -203,13 +203,10 @@ impl Media {
     pub(crate) fn fence(&self) -> Result<()> {
         self.fence_beside(&|_| false)
     }
-    /// The same while the pool is used; `is_held` says whether a published block is in a slot.
+    /// The same while the pool is used; `is_held` says whether a published block is in a slot. One sfence serves all members
+    /// of the cache-line domains; a page member syncs its file.
     #[inline(always)]
     pub(crate) fn fence_beside(&self, is_held: &dyn Fn(u32) -> bool) -> Result<()> {
-        // One sfence serves all members of the cache-line domains; a page member syncs its file.
-        if let Some(only) = self.only_member() {
-            return Ok(only.fence()?);
-        }
         if let Some(mirror) = &self.mirror {
             return mirror.fence(&self.geometry, self.opened(), is_held);
         }

@@ -105,7 +105,7 @@ fn until_a_sync_fails(options: &PoolOptions) -> (Disk, Vec<Vec<u8>>) {
     let error = volume
         .write(UNLUCKY, &block(UNLUCKY, 2))
         .expect_err("refused");
-    assert!(error.to_string().contains("reopen"), "{error}");
+    assert!(error.to_string().contains("open it again"), "{error}");
     (disk, acknowledged)
 }
 

@@ -244,6 +244,22 @@ fn a_second_member_is_never_taken_out() {
     mirror.check(&pool, 1..20, 3);
 }
 
+/// Of an idle pool one member has died, and another one is named by mistake: that one stays, and the pool goes on.
+#[test]
+fn a_member_named_by_mistake_stays_where_another_one_is_dead() {
+    for members in [2, 3] {
+        let (mirror, pool) = Mirror::new(members);
+        let volume = mirror.attach(&pool);
+        put(&volume, 0..10, 1);
+        mirror.members[0].set_fence_failure(FenceFailure::From(0));
+        let refused = pool.fail_member(1).expect_err("the other one is dead");
+        assert!(matches!(refused.kind(), ErrorKind::Options(_)), "{refused}");
+        assert_eq!(members_in(&pool), all_but(members, 0));
+        put(&volume, 0..20, 2);
+        check_held(&volume, 0..20, 2);
+    }
+}
+
 #[test]
 fn members_that_went_on_without_each_other_are_refused_together() {
     let (mirror, pool) = Mirror::new(3);
