@@ -1,0 +1,289 @@
+//! The numbers of the simulated machine: one file for all workloads.
+
+mod sourced;
+
+use serde::Deserialize;
+
+pub use sourced::{Source, Sourced};
+
+/// The file that is built in.
+const BUILT_IN: &str = include_str!("../../parameters.toml");
+
+/// Why a file of parameters is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("the parameters {0}")]
+pub struct ParametersError(String);
+
+macro_rules! section {
+    ($(#[$about:meta])* $name:ident { $($field:ident),+ $(,)? }) => {
+        $(#[$about])*
+        #[allow(missing_docs, reason = "the file says of each what it is; names end in units")]
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $(pub $field: Sourced),+ }
+    };
+}
+
+section! {
+    /// The cores.
+    Cores {
+        count, frequency_mhz, instructions_per_cycle, reorder_instructions, store_buffer_stores, fill_buffers,
+        bytes_per_instruction, instruction_pj, static_mw,
+    }
+}
+section! {
+    /// A cache of one core.
+    CacheLevel { size_bytes, ways, latency_cycles, hit_pj, miss_pj }
+}
+section! {
+    /// The shared cache.
+    Llc { banks, bank_bytes, ways, latency_cycles, hit_pj, miss_pj }
+}
+section! {
+    /// DIMMs of one kind.
+    Memory { dimms, read_ns, write_ns, banks, transfer_ns, read_pj, write_pj }
+}
+section! {
+    /// The redundancy controller of each bank of the shared cache.
+    Controller {
+        cache_bytes, cache_ways, latency_cycles, hit_pj, miss_pj, range_match_cycles, computation_cycles,
+        redundancy_ways, diff_ways,
+    }
+}
+section! {
+    /// fio, as §4.5 has it.
+    Fio {
+        threads, region_bytes, work_bytes, access_bytes, code_bytes, sequential_read_instructions,
+        sequential_write_instructions, random_read_instructions, random_write_instructions,
+        sequential_read_own_accesses, sequential_write_own_accesses, random_read_own_accesses,
+        random_write_own_accesses,
+    }
+}
+section! {
+    /// stream, as §4.6 has it.
+    Stream {
+        threads, array_bytes, copy_line_instructions, scale_line_instructions, add_line_instructions,
+        triad_line_instructions,
+    }
+}
+
+/// All of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// The cores.
+    pub cores: Cores,
+    /// The cache of data next to a core.
+    pub l1d: CacheLevel,
+    /// That of instructions.
+    pub l1i: CacheLevel,
+    /// The second one of a core.
+    pub l2: CacheLevel,
+    /// The shared one.
+    pub llc: Llc,
+    /// DRAM.
+    pub dram: Memory,
+    /// NVM.
+    pub nvm: Memory,
+    /// The redundancy controllers.
+    pub controller: Controller,
+    /// The workload fio.
+    pub fio: Fio,
+    /// The workload stream.
+    pub stream: Stream,
+}
+
+impl Parameters {
+    /// Those of the file that is built in.
+    pub fn paper() -> Parameters {
+        Parameters::parse(BUILT_IN).expect("the file in the source tree is right")
+    }
+
+    /// Those of a file's text.
+    ///
+    /// # Errors
+    /// It is not TOML of this shape, or describes no machine that can be built.
+    pub fn parse(text: &str) -> Result<Parameters, ParametersError> {
+        let parsed: Parameters =
+            toml::from_str(text).map_err(|error| ParametersError(format!("are wrong: {error}")))?;
+        parsed.check()?;
+        Ok(parsed)
+    }
+
+    /// The built-in ones with one of those that the paper does not give multiplied.
+    ///
+    /// # Errors
+    /// There is no such reconstructed parameter, or the machine that results cannot be built.
+    pub fn paper_with(name: &str, [times, over]: [u64; 2]) -> Result<Parameters, ParametersError> {
+        let none = || ParametersError(format!("have no reconstructed {name}"));
+        let (section, key) = name.split_once('.').ok_or_else(none)?;
+        if !Parameters::reconstructed().contains(&name.to_owned()) {
+            return Err(none());
+        }
+        let mut table: toml::Table = BUILT_IN.parse().expect("the file is TOML");
+        let value = table[section][key]["value"].as_integer().ok_or_else(none)? as u64;
+        let scaled = (value * times / over).max(1);
+        table[section][key]["value"] = toml::Value::Integer(scaled as i64);
+        let parsed: Parameters = table
+            .try_into()
+            .map_err(|error| ParametersError(format!("are wrong: {error}")))?;
+        parsed.check()?;
+        Ok(parsed)
+    }
+
+    /// The names of all that the paper does not give, as `section.name`.
+    pub fn reconstructed() -> Vec<String> {
+        let table: toml::Table = BUILT_IN.parse().expect("the file is TOML");
+        let sections = table
+            .iter()
+            .filter_map(|(name, section)| Some((name, section.as_table()?)));
+        let all = sections.flat_map(|(section, values)| {
+            let is_ours = |value: &toml::Value| value["source"].as_str() == Some("reconstructed");
+            let ours = values.iter().filter(move |(_, value)| is_ours(value));
+            ours.map(move |(name, _)| format!("{section}.{name}"))
+        });
+        all.collect()
+    }
+
+    /// The same machine and work, each `factor` times smaller; what one access costs stays.
+    ///
+    /// # Panics
+    /// If `factor` is no power of two up to 64.
+    pub fn scaled_down(mut self, factor: u64) -> Parameters {
+        assert!(factor.is_power_of_two() && factor <= 64, "scale by 1 to 64");
+        for size in [
+            &mut self.l1d.size_bytes,
+            &mut self.l1i.size_bytes,
+            &mut self.l2.size_bytes,
+            &mut self.llc.bank_bytes,
+            &mut self.fio.region_bytes,
+            &mut self.fio.work_bytes,
+            &mut self.fio.code_bytes,
+            &mut self.stream.array_bytes,
+        ] {
+            size.value /= factor;
+        }
+        // Four sets are what a cache has at least.
+        for level in [&mut self.l1d, &mut self.l1i, &mut self.l2] {
+            level.size_bytes.value = level.size_bytes.value.max(64 * level.ways.value * 4);
+        }
+        self.controller.cache_bytes.value =
+            (self.controller.cache_bytes.value / factor).max(64 * self.controller.cache_ways.value);
+        self
+    }
+
+    /// A machine whose caches hold few lines, so that few accesses drive lines out of all of them: for campaigns.
+    pub fn crowded() -> Parameters {
+        let mut parameters = Parameters::paper().scaled_down(64);
+        for (sourced, value) in [
+            (&mut parameters.l1d.size_bytes, 64 * 8),
+            (&mut parameters.l1i.size_bytes, 64 * 4),
+            (&mut parameters.l2.size_bytes, 64 * 16),
+            (&mut parameters.llc.banks, 3),
+            (&mut parameters.llc.bank_bytes, 64 * 16 * 4),
+            (&mut parameters.cores.count, 3),
+            (&mut parameters.fio.threads, 3),
+            (&mut parameters.stream.threads, 3),
+            (&mut parameters.controller.cache_ways, 2),
+            (&mut parameters.controller.cache_bytes, 64 * 4),
+        ] {
+            sourced.value = value;
+        }
+        parameters
+    }
+
+    fn check(&self) -> Result<(), ParametersError> {
+        let wrong = |what: String| Err(ParametersError(format!("describe no machine: {what}")));
+        let caches = [("l1d", &self.l1d), ("l1i", &self.l1i), ("l2", &self.l2)];
+        for (name, level) in caches {
+            let set_bytes = 64 * level.ways.value;
+            let sets = level.size_bytes.value.checked_div(set_bytes).unwrap_or(0);
+            if !sets.is_power_of_two() || sets * set_bytes != level.size_bytes.value {
+                return wrong(format!(
+                    "{name}.size_bytes is no power of two of sets of its ways"
+                ));
+            }
+        }
+        let llc = &self.llc;
+        if llc.ways.value == 0
+            || !llc.bank_bytes.value.is_multiple_of(64 * llc.ways.value)
+            || llc.bank_bytes.value == 0
+        {
+            return wrong("llc.bank_bytes is no multiple of 64 times its ways".into());
+        }
+        let taken = self.controller.redundancy_ways.value + self.controller.diff_ways.value;
+        if self.controller.redundancy_ways.value == 0
+            || self.controller.diff_ways.value == 0
+            || taken >= llc.ways.value
+        {
+            return wrong("the controller's ways and the application's share llc.ways".into());
+        }
+        if self.controller.cache_ways.value == 0
+            || self.controller.cache_bytes.value < 64 * self.controller.cache_ways.value
+        {
+            return wrong("controller.cache_bytes has no room for controller.cache_ways".into());
+        }
+        if !(1..=16).contains(&self.cores.count.value) || !(1..=16).contains(&llc.banks.value) {
+            return wrong("there are 1 to 16 cores, and 1 to 16 banks".into());
+        }
+        if !(2..=16).contains(&self.nvm.dimms.value) || self.dram.dimms.value == 0 {
+            return wrong("parity needs 2 to 16 DIMMs of NVM; DRAM has one at least".into());
+        }
+        let positive = [
+            &self.cores.instructions_per_cycle,
+            &self.cores.frequency_mhz,
+            &self.cores.fill_buffers,
+            &self.nvm.banks,
+            &self.dram.banks,
+        ];
+        if positive.iter().any(|sourced| sourced.value == 0) {
+            return wrong("a rate or a number of buffers or banks is nought".into());
+        }
+        if self.fio.threads.value > self.cores.count.value
+            || self.stream.threads.value > self.cores.count.value
+        {
+            return wrong("a workload has more threads than there are cores".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_file_is_table_3() {
+        let paper = Parameters::paper();
+        assert_eq!(paper.llc.banks.value * paper.llc.bank_bytes.value, 24 << 20);
+        assert_eq!(paper.nvm.write_pj.value, 9000);
+        assert_eq!(paper.cores.frequency_mhz.source, Source::Table3);
+    }
+
+    #[test]
+    fn what_the_paper_does_not_give_says_what_it_stands_on_and_can_be_swept() {
+        let table: toml::Table = BUILT_IN.parse().unwrap();
+        for name in Parameters::reconstructed() {
+            let (section, key) = name.split_once('.').unwrap();
+            assert!(table[section][key].get("why").is_some(), "{name}");
+            let value = table[section][key]["value"].as_integer().unwrap();
+            let twice = Parameters::paper_with(&name, [2, 1]);
+            assert!(twice.is_ok() || value == 0, "{name}: {twice:?}");
+        }
+        let twice = Parameters::paper_with("nvm.banks", [2, 1]).unwrap();
+        assert_eq!(twice.nvm.banks.value, 16);
+        assert!(Parameters::paper_with("nvm.read_ns", [2, 1]).is_err());
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_what_is_wrong() {
+        let unknown = BUILT_IN.replace("[cores]", "[cores]\nhyperthreads = 2");
+        assert!(Parameters::parse(&unknown).is_err());
+        let odd = BUILT_IN.replace(
+            "redundancy_ways = { value = 2",
+            "redundancy_ways = { value = 15",
+        );
+        let error = Parameters::parse(&odd).unwrap_err().to_string();
+        assert!(error.contains("llc.ways"), "{error}");
+    }
+}

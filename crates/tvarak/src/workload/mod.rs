@@ -1,0 +1,6 @@
+//! Workloads: programs on the cores of a machine, which load and store real bytes.
+
+pub mod fio;
+pub mod name;
+pub mod program;
+pub mod stream;
