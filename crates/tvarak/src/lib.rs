@@ -7,6 +7,7 @@
 mod array;
 mod banks;
 pub mod campaign;
+pub mod claims;
 mod clock;
 pub mod controller;
 pub mod counts;
@@ -19,6 +20,7 @@ pub mod measure;
 pub mod mutants;
 pub mod nvm;
 pub mod parameters;
+pub mod row;
 mod sparse;
 pub mod workload;
 

@@ -1,5 +1,7 @@
 //! One bug of the firmware a trial: it has to be detected, and what it spoiled has to be repaired.
 
+use serde::Serialize;
+
 use crate::campaign::stand::Stand;
 use crate::controller::state::Loss;
 use crate::design::Design;
@@ -12,7 +14,7 @@ const ACCESSES: u32 = 400;
 const AFTER_MOST: u32 = 40;
 
 /// What trials of one kind of bug came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BugReport {
     /// Trials in which the bug showed and made a difference.
     pub injected: u64,
@@ -106,21 +108,23 @@ fn run(
     stand.load_all()
 }
 
-/// So many trials of one kind of bug, over all kinds of content that the design has. `told` hears of each, and ends
-/// it early by returning false.
+/// Trials of one kind of bug, over all kinds of content that the design has, until so many bugs were there to be detected.
+/// `told` hears of how many were so far, and ends it early by returning false.
 pub fn campaign(
     design: Design,
     kind: FaultKind,
-    (first_seed, trials): (u64, u64),
-    told: &mut dyn FnMut() -> bool,
+    (first_seed, bugs): (u64, u64),
+    told: &mut dyn FnMut(u64) -> bool,
 ) -> BugReport {
     let has = |class: &Class| *class != Class::LineSums || design.has_line_sums();
     let classes: Vec<Class> = Class::ALL.into_iter().filter(has).collect();
     let mut report = BugReport::default();
-    for number in 0..trials {
+    // A bug shows in nearly every trial; the bound is for a design in which none does.
+    for number in 0..4 * bugs {
         let class = classes[number as usize % classes.len()];
         report.add(&trial(design, kind, class, first_seed + number));
-        if !told() {
+        let so_far = report.injected - report.masked;
+        if so_far >= bugs || !told(so_far) {
             break;
         }
     }

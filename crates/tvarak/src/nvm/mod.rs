@@ -8,7 +8,7 @@ use crate::device::{Device, DeviceTimes};
 use crate::line::{PAGE_LINES, Words};
 use crate::nvm::contents::Contents;
 use crate::nvm::fault::{Fault, FaultKind, Shown};
-use crate::nvm::layout::{Class, Layout};
+use crate::nvm::layout::Layout;
 
 /// Accesses to lines of NVM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,11 +30,6 @@ impl NvmCounts {
     /// All writes.
     pub fn all_writes(&self) -> u64 {
         self.writes.iter().sum()
-    }
-
-    /// Those of data, the rest being redundancy.
-    pub fn data(&self) -> u64 {
-        self.reads[Class::Data as usize] + self.writes[Class::Data as usize]
     }
 }
 
