@@ -13,16 +13,22 @@ pub enum Design {
     Cached,
     /// With diffs of dirty data in the LLC besides, §3.5: EVU, which is TVARAK.
     Tvarak,
+    /// Software, a checksum for each object: TxB-Object-Csums, after Pangolin.
+    TxbObject,
+    /// Software, a checksum for each page: TxB-Page-Csums, after Mojim and HotPot.
+    TxbPage,
 }
 
 impl Design {
-    /// All of them, in the order of the paper's Figure 9.
-    pub const ALL: [Design; 5] = [
+    /// All of them: those of the paper's Figure 9 in its order, then those in software.
+    pub const ALL: [Design; 7] = [
         Design::Baseline,
         Design::Naive,
         Design::LineSums,
         Design::Cached,
         Design::Tvarak,
+        Design::TxbObject,
+        Design::TxbPage,
     ];
 
     /// The name, as the command takes it and reports print it.
@@ -33,12 +39,19 @@ impl Design {
             Design::LineSums => "ev",
             Design::Cached => "ev-cached",
             Design::Tvarak => "tvarak",
+            Design::TxbObject => "txb-object",
+            Design::TxbPage => "txb-page",
         }
+    }
+
+    /// Whether programs keep redundancy themselves, by a library.
+    pub fn is_in_software(self) -> bool {
+        matches!(self, Design::TxbObject | Design::TxbPage)
     }
 
     /// Whether a controller stands between the LLC and NVM.
     pub fn has_controller(self) -> bool {
-        self != Design::Baseline
+        !self.is_in_software() && self != Design::Baseline
     }
 
     /// Whether it verifies lines, not pages.

@@ -25,7 +25,7 @@ pub struct Outcome {
     /// Bytes of the memory that are not what the programs made them, once all caches were flushed; not looked at
     /// unless asked for.
     pub wrong_bytes: Option<u64>,
-    /// Pages whose checksum or parity is wrong then.
+    /// Pages of which a checksum or the parity, as the design keeps them, is wrong then.
     pub misfitting_pages: Option<u64>,
 }
 
@@ -139,7 +139,7 @@ pub fn measure(
     let seed = scope.seed;
     match scope.workload {
         Workload::Fio(access) => {
-            let threads = fio::threads(parameters, access, seed);
+            let threads = fio::threads(parameters, scope.design, access, seed);
             perform(
                 parameters,
                 scope,
@@ -149,7 +149,7 @@ pub fn measure(
             )
         }
         Workload::Stream(kernel) => {
-            let threads = stream::threads(parameters, kernel);
+            let threads = stream::threads(parameters, scope.design, kernel);
             perform(
                 parameters,
                 scope,
@@ -203,13 +203,22 @@ fn perform<P: Program>(
             wrong += thread.wrong_bytes(&mut machine)?;
         }
         outcome.wrong_bytes = Some(wrong);
-        outcome.misfitting_pages = Some(misfitting_pages(&machine));
+        outcome.misfitting_pages = misfitting_pages(&machine, scope.design);
     }
     Ok(outcome)
 }
 
-fn misfitting_pages(machine: &Machine) -> u64 {
+/// Pages that do not fit what the design keeps of them; none where it keeps nothing.
+fn misfitting_pages(machine: &Machine, design: Design) -> Option<u64> {
+    let contents = &machine.nvm.contents;
+    let is_wrong = |page: &u32| {
+        let (is_sum_wrong, is_parity_wrong) = contents.misfits(*page);
+        let has_sums = design != Design::TxbObject;
+        let has_line_sums = design.has_line_sums() || design == Design::TxbObject;
+        is_parity_wrong
+            || has_sums && is_sum_wrong
+            || has_line_sums && contents.line_sums_misfit(*page)
+    };
     let pages = 0..machine.nvm.layout.data_pages;
-    let misfits = pages.filter(|&page| machine.nvm.contents.misfits(page) != (false, false));
-    misfits.count() as u64
+    (design != Design::Baseline).then(|| pages.filter(is_wrong).count() as u64)
 }

@@ -32,8 +32,8 @@ pub enum TvarakCommand {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write, stream-copy, stream-scale,
-stream-add and stream-triad; fio and stream are all of theirs. The designs are baseline, naive, ev, ev-cached and tvarak.
-The same seed and parameters give the same run, to the bit.
+stream-add and stream-triad; fio and stream are all of theirs. The designs are baseline, naive, ev, ev-cached, tvarak,
+txb-object and txb-page. The same seed and parameters give the same run, to the bit.
 
 Examples:
   forebay-lab tvarak run fio --quick
@@ -88,7 +88,7 @@ pub struct TvarakBugs {
     /// Only these kinds: lost_write, misdirected_write, misdirected_read.
     #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = kind)]
     pub kinds: Vec<FaultKind>,
-    /// The design; the baseline detects nothing.
+    /// The design, one with a controller: the others verify nothing.
     #[arg(long, default_value = "tvarak", value_parser = protecting)]
     pub design: Design,
     /// The first trial's seed.
@@ -124,9 +124,9 @@ fn kind(text: &str) -> Result<FaultKind, String> {
 }
 
 fn protecting(text: &str) -> Result<Design, String> {
-    match text.parse()? {
-        Design::Baseline => Err("the baseline has nothing to detect bugs with".into()),
-        design => Ok(design),
+    match text.parse::<Design>()? {
+        design if design.has_controller() => Ok(design),
+        design => Err(format!("{} has nothing to detect bugs with when it reads", design.as_str())),
     }
 }
 

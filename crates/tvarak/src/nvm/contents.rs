@@ -117,6 +117,16 @@ impl Contents {
         });
         (sum != page_sum(&self.page(page)), is_parity_wrong)
     }
+
+    /// Whether a line of a page does not fit its DAX-CL-checksum.
+    pub fn line_sums_misfit(&self, page: u32) -> bool {
+        let mut lines = page * PAGE_LINES..(page + 1) * PAGE_LINES;
+        lines.any(|line| {
+            let (at, place) = self.layout.line_sum(line);
+            let words = self.get(self.layout.data(line));
+            crate::line::sum_at(&self.get(at), place) != line_sum(&words)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -187,6 +187,7 @@ impl Nvm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nvm::layout::Class;
 
     fn nvm() -> Nvm {
         let times = DeviceTimes {

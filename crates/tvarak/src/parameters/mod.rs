@@ -67,6 +67,13 @@ section! {
     }
 }
 
+section! {
+    /// The designs in software.
+    Txb {
+        call_instructions, sum_line_instructions, parity_line_instructions, copy_line_instructions,
+    }
+}
+
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +98,8 @@ pub struct Parameters {
     pub fio: Fio,
     /// The workload stream.
     pub stream: Stream,
+    /// The designs in software.
+    pub txb: Txb,
 }
 
 impl Parameters {

@@ -25,15 +25,16 @@ fn every_workload_leaves_what_it_wrote_and_its_protection() {
     for workload in Workload::all() {
         let baseline = outcome(workload, Design::Baseline);
         assert_eq!(baseline.wrong_bytes, Some(0), "{}", workload.as_str());
-        for design in [Design::Cached, Design::Tvarak] {
+        for design in [Design::Tvarak, Design::TxbObject, Design::TxbPage] {
             let outcome = outcome(workload, design);
             let what = format!("{} on {}", workload.as_str(), design.as_str());
             assert_eq!(outcome.wrong_bytes, Some(0), "{what}");
             assert_eq!(outcome.misfitting_pages, Some(0), "{what}");
             assert_eq!(outcome.findings, crate::Findings::default(), "{what}");
-            // The same work (§4): what differs is what redundancy adds.
-            assert_eq!(
-                outcome.counts.instructions, baseline.counts.instructions,
+            // The same work (§4): software executes more for redundancy.
+            let [own, more] = [&baseline, &outcome].map(|outcome| outcome.counts.instructions);
+            assert!(
+                more == own || design.is_in_software() && more > own,
                 "{what}"
             );
         }

@@ -4,10 +4,12 @@
 //! offsets. All others were counted in the real program, as were its accesses to state that stays next to the core.
 
 use crate::controller::state::Loss;
+use crate::design::Design;
 use crate::line::{LINE_BYTES, PAGE_LINES, Words, dram_address};
 use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
 use crate::parameters::{self, Parameters};
+use crate::workload::library::Library;
 use crate::workload::program::Program;
 
 /// How a thread accesses its region.
@@ -90,6 +92,7 @@ pub struct FioThread {
     instructions: u64,
     own_accesses: u64,
     salt: u64,
+    library: Option<Library>,
 }
 
 /// The machine's sizes for these threads.
@@ -109,8 +112,13 @@ fn dram_lines_of_thread(fio: &parameters::Fio) -> u64 {
     1 + fio.region_bytes.value / LINE_BYTES / 8 / LINE_BYTES
 }
 
-/// The threads.
-pub fn threads(parameters: &Parameters, access: Access, seed: u64) -> Vec<FioThread> {
+/// The threads, under a design.
+pub fn threads(
+    parameters: &Parameters,
+    design: Design,
+    access: Access,
+    seed: u64,
+) -> Vec<FioThread> {
     let fio = &parameters.fio;
     let (instructions, own_accesses) = access.counted(fio);
     let moves = 2 * fio.access_bytes.value / 16 + 2 * u64::from(access.is_random());
@@ -127,6 +135,7 @@ pub fn threads(parameters: &Parameters, access: Access, seed: u64) -> Vec<FioThr
             map_address: dram_address(own as u32 + 1),
             instructions: instructions.saturating_sub(moves),
             own_accesses: own_accesses.saturating_sub(moves),
+            library: Library::of(design, parameters).filter(|_| access.is_write()),
             salt: (seed << 8 | thread).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         }
     };
@@ -173,6 +182,11 @@ impl Program for FioThread {
             machine.load(core, word, &mut used)?;
             machine.store(core, word, &[used[0] | 1 << (bit % 64)])?;
         }
+        let line = address / LINE_BYTES;
+        let library = self.library;
+        let old = library
+            .map(|library| library.before(machine, core, line))
+            .transpose()?;
         let words = self.written(self.done);
         for (at, part) in words.chunks(MOVE_WORDS).enumerate() {
             let offset = (at * MOVE_WORDS * 8) as u64;
@@ -184,6 +198,9 @@ impl Program for FioThread {
                 machine.load(core, address + offset, &mut moved)?;
                 machine.store(core, self.buffer_address + offset, &moved)?;
             }
+        }
+        if let (Some(library), Some(old)) = (library, old) {
+            library.after(machine, core, line, &old)?;
         }
         self.done += 1;
         Ok(true)
@@ -217,7 +234,7 @@ mod tests {
     fn no_line_of_a_region_is_accessed_twice() {
         let parameters = Parameters::paper().scaled_down(64);
         for access in Access::ALL {
-            for thread in &threads(&parameters, access, 5)[..2] {
+            for thread in &threads(&parameters, Design::Baseline, access, 5)[..2] {
                 let lines: HashSet<u64> = (0..thread.accesses).map(|i| thread.line(i)).collect();
                 assert_eq!(lines.len() as u64, thread.accesses);
                 assert!(lines.iter().all(|line| *line < thread.region_lines));

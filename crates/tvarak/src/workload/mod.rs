@@ -1,6 +1,7 @@
 //! Workloads: programs on the cores of a machine, which load and store real bytes.
 
 pub mod fio;
+pub mod library;
 pub mod name;
 pub mod program;
 pub mod stream;

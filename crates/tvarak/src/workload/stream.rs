@@ -1,10 +1,12 @@
 //! stream, as §4.6 has it: four kernels over arrays in NVM, each thread with its part of them.
 
 use crate::controller::state::Loss;
+use crate::design::Design;
 use crate::line::{LINE_BYTES, PAGE_LINES, Words};
 use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
 use crate::parameters::Parameters;
+use crate::workload::library::Library;
 use crate::workload::program::Program;
 
 /// What is computed of each element.
@@ -85,6 +87,7 @@ pub struct StreamThread {
     next_line: u64,
     /// Of a round of 16 bytes, without those that load and store.
     round_instructions: u64,
+    library: Option<Library>,
 }
 
 /// The machine's sizes for these threads.
@@ -98,8 +101,8 @@ pub fn sizes(parameters: &Parameters, seed: u64) -> Sizes {
     }
 }
 
-/// The threads.
-pub fn threads(parameters: &Parameters, kernel: Kernel) -> Vec<StreamThread> {
+/// The threads, under a design.
+pub fn threads(parameters: &Parameters, design: Design, kernel: Kernel) -> Vec<StreamThread> {
     let stream = &parameters.stream;
     let lines = stream.array_bytes.value / LINE_BYTES;
     let threads = stream.threads.value;
@@ -112,6 +115,7 @@ pub fn threads(parameters: &Parameters, kernel: Kernel) -> Vec<StreamThread> {
         first_line: lines * thread / threads,
         end_line: lines * (thread + 1) / threads,
         next_line: lines * thread / threads,
+        library: Library::of(design, parameters),
         round_instructions: of_round.saturating_sub(moves),
     };
     (0..threads).map(thread).collect()
@@ -135,6 +139,11 @@ impl Program for StreamThread {
             return Ok(false);
         }
         let (read, written) = self.kernel.arrays();
+        let library = self.library;
+        let line = self.address(written, self.next_line) / LINE_BYTES;
+        let old = library
+            .map(|library| library.before(machine, core, line))
+            .transpose()?;
         for offset in (0..LINE_BYTES).step_by(MOVE_WORDS * 8) {
             let mut operands = [[0; MOVE_WORDS]; 2];
             for (array, operand) in read.iter().zip(&mut operands) {
@@ -149,6 +158,9 @@ impl Program for StreamThread {
                 self.address(written, self.next_line) + offset,
                 &results,
             )?;
+        }
+        if let (Some(library), Some(old)) = (library, old) {
+            library.after(machine, core, line, &old)?;
         }
         self.next_line += 1;
         Ok(true)
