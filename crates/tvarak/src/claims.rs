@@ -234,7 +234,9 @@ mod tests {
                 "{name}"
             );
         }
-        for design in crate::Design::ALL {
+        // The paper has the asynchronous one in its Table 1 alone.
+        let is_measured = |design: &crate::Design| *design != crate::Design::Passes;
+        for design in crate::Design::ALL.into_iter().filter(is_measured) {
             let name = design.as_str();
             let is_named = |claim: &Claim| [claim.design, claim.over].contains(&name);
             assert!(CLAIMS.iter().any(is_named), "{name}");

@@ -86,6 +86,11 @@ impl CoreClock {
         }
     }
 
+    /// The core does something else, for so many cycles.
+    pub fn stall(&mut self, cycles: u64) {
+        self.now += cycles;
+    }
+
     /// What issues next needs the value of the last load.
     #[inline]
     pub fn wait_for_last_load(&mut self) {

@@ -17,11 +17,13 @@ pub enum Design {
     TxbObject,
     /// Software, a checksum for each page: TxB-Page-Csums, after Mojim and HotPot.
     TxbPage,
+    /// Software, in passes behind the programs: asynchronous, after Vilamb.
+    Passes,
 }
 
 impl Design {
     /// All of them: those of the paper's Figure 9 in its order, then those in software.
-    pub const ALL: [Design; 7] = [
+    pub const ALL: [Design; 8] = [
         Design::Baseline,
         Design::Naive,
         Design::LineSums,
@@ -29,6 +31,7 @@ impl Design {
         Design::Tvarak,
         Design::TxbObject,
         Design::TxbPage,
+        Design::Passes,
     ];
 
     /// The name, as the command takes it and reports print it.
@@ -41,12 +44,13 @@ impl Design {
             Design::Tvarak => "tvarak",
             Design::TxbObject => "txb-object",
             Design::TxbPage => "txb-page",
+            Design::Passes => "async",
         }
     }
 
     /// Whether programs keep redundancy themselves, by a library.
     pub fn is_in_software(self) -> bool {
-        matches!(self, Design::TxbObject | Design::TxbPage)
+        matches!(self, Design::TxbObject | Design::TxbPage | Design::Passes)
     }
 
     /// Whether a controller stands between the LLC and NVM.

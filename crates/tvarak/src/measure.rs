@@ -197,6 +197,9 @@ fn perform<P: Program>(
         misfitting_pages: None,
     };
     if scope.is_checked {
+        for thread in &mut threads {
+            thread.settle(&mut machine)?;
+        }
         machine.flush(&mut fastrand::Rng::with_seed(scope.seed));
         let mut wrong = 0;
         for thread in &threads {

@@ -33,7 +33,7 @@ pub enum TvarakCommand {
 #[command(
     after_help = "The workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write, stream-copy, stream-scale,
 stream-add and stream-triad; fio and stream are all of theirs. The designs are baseline, naive, ev, ev-cached, tvarak,
-txb-object and txb-page. The same seed and parameters give the same run, to the bit.
+txb-object, txb-page and async. The same seed and parameters give the same run, to the bit.
 
 Examples:
   forebay-lab tvarak run fio --quick
@@ -126,7 +126,10 @@ fn kind(text: &str) -> Result<FaultKind, String> {
 fn protecting(text: &str) -> Result<Design, String> {
     match text.parse::<Design>()? {
         design if design.has_controller() => Ok(design),
-        design => Err(format!("{} has nothing to detect bugs with when it reads", design.as_str())),
+        design => Err(format!(
+            "{} has nothing to detect bugs with when it reads",
+            design.as_str()
+        )),
     }
 }
 

@@ -74,6 +74,11 @@ section! {
     }
 }
 
+section! {
+    /// The asynchronous design.
+    Passes { period_us, first_store_ns, scan_page_ns }
+}
+
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,6 +105,8 @@ pub struct Parameters {
     pub stream: Stream,
     /// The designs in software.
     pub txb: Txb,
+    /// The asynchronous design.
+    pub passes: Passes,
 }
 
 impl Parameters {
@@ -169,6 +176,7 @@ impl Parameters {
             &mut self.fio.work_bytes,
             &mut self.fio.code_bytes,
             &mut self.stream.array_bytes,
+            &mut self.passes.period_us,
         ] {
             size.value /= factor;
         }

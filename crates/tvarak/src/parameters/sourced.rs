@@ -12,6 +12,8 @@ pub enum Source {
     Text,
     /// Counted in a program that was compiled and run.
     Counted,
+    /// Measured on a real kernel.
+    Measured,
     /// Not given by the paper.
     Reconstructed,
 }

@@ -25,7 +25,12 @@ fn every_workload_leaves_what_it_wrote_and_its_protection() {
     for workload in Workload::all() {
         let baseline = outcome(workload, Design::Baseline);
         assert_eq!(baseline.wrong_bytes, Some(0), "{}", workload.as_str());
-        for design in [Design::Tvarak, Design::TxbObject, Design::TxbPage] {
+        for design in [
+            Design::Tvarak,
+            Design::TxbObject,
+            Design::TxbPage,
+            Design::Passes,
+        ] {
             let outcome = outcome(workload, design);
             let what = format!("{} on {}", workload.as_str(), design.as_str());
             assert_eq!(outcome.wrong_bytes, Some(0), "{what}");

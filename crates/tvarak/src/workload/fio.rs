@@ -10,6 +10,7 @@ use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
 use crate::parameters::{self, Parameters};
 use crate::workload::library::Library;
+use crate::workload::passes::Passes;
 use crate::workload::program::Program;
 
 /// How a thread accesses its region.
@@ -93,6 +94,7 @@ pub struct FioThread {
     own_accesses: u64,
     salt: u64,
     library: Option<Library>,
+    passes: Option<Passes>,
 }
 
 /// The machine's sizes for these threads.
@@ -122,6 +124,8 @@ pub fn threads(
     let fio = &parameters.fio;
     let (instructions, own_accesses) = access.counted(fio);
     let moves = 2 * fio.access_bytes.value / 16 + 2 * u64::from(access.is_random());
+    let pages = sizes(parameters, seed).data_pages;
+    let passes = Passes::of(design, parameters, pages).filter(|_| access.is_write());
     let thread = |thread: u64| {
         let own = fio.code_bytes.value.div_ceil(LINE_BYTES) + thread * dram_lines_of_thread(fio);
         let region_lines = fio.region_bytes.value / LINE_BYTES;
@@ -136,6 +140,7 @@ pub fn threads(
             instructions: instructions.saturating_sub(moves),
             own_accesses: own_accesses.saturating_sub(moves),
             library: Library::of(design, parameters).filter(|_| access.is_write()),
+            passes: passes.clone(),
             salt: (seed << 8 | thread).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         }
     };
@@ -183,6 +188,10 @@ impl Program for FioThread {
             machine.store(core, word, &[used[0] | 1 << (bit % 64)])?;
         }
         let line = address / LINE_BYTES;
+        if let Some(passes) = &self.passes {
+            passes.step(machine, core)?;
+            passes.before_store(machine, core, line);
+        }
         let library = self.library;
         let old = library
             .map(|library| library.before(machine, core, line))
@@ -199,11 +208,17 @@ impl Program for FioThread {
                 machine.store(core, self.buffer_address + offset, &moved)?;
             }
         }
-        if let (Some(library), Some(old)) = (library, old) {
-            library.after(machine, core, line, &old)?;
+        if let (Some(library), Some(old)) = (library, &old) {
+            library.after(machine, core, line, old)?;
         }
         self.done += 1;
         Ok(true)
+    }
+
+    fn settle(&mut self, machine: &mut Machine) -> Result<(), Loss> {
+        self.passes
+            .iter()
+            .try_for_each(|passes| passes.settle(machine))
     }
 
     fn wrong_bytes(&self, machine: &mut Machine) -> Result<u64, Loss> {

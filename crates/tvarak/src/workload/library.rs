@@ -32,16 +32,28 @@ pub struct Library {
 }
 
 impl Library {
-    /// The one of a design in software.
+    /// The one of a design that keeps redundancy at the end of each write.
     pub fn of(design: Design, parameters: &Parameters) -> Option<Library> {
+        match design {
+            Design::TxbPage => Some(Library::by_page(parameters)),
+            Design::TxbObject => Some(Library {
+                is_by_page: false,
+                ..Library::by_page(parameters)
+            }),
+            _ => None,
+        }
+    }
+
+    /// One that keeps system checksums.
+    pub fn by_page(parameters: &Parameters) -> Library {
         let txb = &parameters.txb;
-        design.is_in_software().then(|| Library {
-            is_by_page: design == Design::TxbPage,
+        Library {
+            is_by_page: true,
             call_instructions: txb.call_instructions.value,
             sum_instructions: txb.sum_line_instructions.value.saturating_sub(1),
             parity_instructions: txb.parity_line_instructions.value.saturating_sub(2 * MOVES),
             copy_instructions: txb.copy_line_instructions.value.saturating_sub(MOVES),
-        })
+        }
     }
 
     /// Before a line of the file is written: copies it, and returns what it holds.
@@ -102,8 +114,13 @@ impl Library {
             });
             machine.store(core, address, &words)?;
         }
-        machine.compute(core, self.parity_instructions, 2 * MOVES);
+        self.compute_parity(machine, core);
         Ok(())
+    }
+
+    /// What the parity of a line takes beside the accesses that are simulated.
+    pub fn compute_parity(&self, machine: &mut Machine, core: usize) {
+        machine.compute(core, self.parity_instructions, 2 * MOVES);
     }
 
     fn read_line(&self, machine: &mut Machine, core: usize, line: u64) -> Result<Words, Loss> {
@@ -113,7 +130,16 @@ impl Library {
         Ok(words)
     }
 
-    fn read_page(&self, machine: &mut Machine, core: usize, page: u32) -> Result<PageWords, Loss> {
+    /// Reads a page of the file, line by line, and sums it up.
+    ///
+    /// # Errors
+    /// It is lost.
+    pub fn read_page(
+        &self,
+        machine: &mut Machine,
+        core: usize,
+        page: u32,
+    ) -> Result<PageWords, Loss> {
         let mut words = [[0; 8]; PAGE_LINES as usize];
         for (at, words) in words.iter_mut().enumerate() {
             let line = u64::from(page * PAGE_LINES) + at as u64;
@@ -123,7 +149,11 @@ impl Library {
     }
 }
 
-fn store_sum(
+/// Stores a checksum at its place on the DIMMs.
+///
+/// # Errors
+/// Never so far: what holds checksums is not verified.
+pub fn store_sum(
     machine: &mut Machine,
     core: usize,
     (line, place): (u32, u32),

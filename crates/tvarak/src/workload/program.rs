@@ -12,6 +12,12 @@ pub trait Program {
     /// What it accessed is lost.
     fn step(&mut self, machine: &mut Machine, core: usize) -> Result<bool, Loss>;
 
+    /// Does what is left to do, once all are done and nobody measures any more.
+    ///
+    /// # Errors
+    /// What it accessed is lost.
+    fn settle(&mut self, machine: &mut Machine) -> Result<(), Loss>;
+
     /// Checks, once all are done, that the memory holds what the program made of it.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
 use crate::parameters::Parameters;
 use crate::workload::library::Library;
+use crate::workload::passes::Passes;
 use crate::workload::program::Program;
 
 /// What is computed of each element.
@@ -88,6 +89,7 @@ pub struct StreamThread {
     /// Of a round of 16 bytes, without those that load and store.
     round_instructions: u64,
     library: Option<Library>,
+    passes: Option<Passes>,
 }
 
 /// The machine's sizes for these threads.
@@ -109,6 +111,7 @@ pub fn threads(parameters: &Parameters, design: Design, kernel: Kernel) -> Vec<S
     let rounds = LINE_BYTES / 16;
     let moves = kernel.arrays().0.len() as u64 + 1;
     let of_round = kernel.line_instructions(parameters) / rounds;
+    let passes = Passes::of(design, parameters, sizes(parameters, 0).data_pages);
     let thread = |thread: u64| StreamThread {
         kernel,
         array_bytes: stream.array_bytes.value,
@@ -116,6 +119,7 @@ pub fn threads(parameters: &Parameters, design: Design, kernel: Kernel) -> Vec<S
         end_line: lines * (thread + 1) / threads,
         next_line: lines * thread / threads,
         library: Library::of(design, parameters),
+        passes: passes.clone(),
         round_instructions: of_round.saturating_sub(moves),
     };
     (0..threads).map(thread).collect()
@@ -141,6 +145,10 @@ impl Program for StreamThread {
         let (read, written) = self.kernel.arrays();
         let library = self.library;
         let line = self.address(written, self.next_line) / LINE_BYTES;
+        if let Some(passes) = &self.passes {
+            passes.step(machine, core)?;
+            passes.before_store(machine, core, line);
+        }
         let old = library
             .map(|library| library.before(machine, core, line))
             .transpose()?;
@@ -159,11 +167,17 @@ impl Program for StreamThread {
                 &results,
             )?;
         }
-        if let (Some(library), Some(old)) = (library, old) {
-            library.after(machine, core, line, &old)?;
+        if let (Some(library), Some(old)) = (library, &old) {
+            library.after(machine, core, line, old)?;
         }
         self.next_line += 1;
         Ok(true)
+    }
+
+    fn settle(&mut self, machine: &mut Machine) -> Result<(), Loss> {
+        self.passes
+            .iter()
+            .try_for_each(|passes| passes.settle(machine))
     }
 
     fn wrong_bytes(&self, machine: &mut Machine) -> Result<u64, Loss> {
