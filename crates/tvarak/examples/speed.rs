@@ -14,7 +14,7 @@ fn main() {
     let factor = arguments
         .next()
         .map_or(64, |factor| factor.parse().expect("a factor"));
-    let parameters = Parameters::paper().scaled_down(factor);
+    let parameters = Parameters::paper().scaled_down(factor).expect("a factor");
     for workload in Workload::named(&name).expect("a workload") {
         let mut baseline = 0.0;
         for design in Design::ALL {

@@ -28,7 +28,9 @@ struct Run<'o> {
 pub fn run(options: &TvarakRun) -> Result<(), Failure> {
     let is_called_off = progress::called_off_flag()?;
     let divisor = if options.quick { QUICK_DIVISOR } else { 1 };
-    let parameters = parameters(options)?.scaled_down(divisor);
+    let parameters = parameters(options)?
+        .scaled_down(divisor)
+        .map_err(|error| Failure::Arguments(error.to_string()))?;
     let workloads: Vec<Workload> = options.workloads.concat();
     let designs = designs(options);
     let of_all = workloads

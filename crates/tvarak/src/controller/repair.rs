@@ -101,7 +101,8 @@ impl Controllers {
             let mut parity = *right;
             for mate in layout.pages_of(stripe).filter(|mate| *mate != page) {
                 let data = nvm.file_system_read(layout.data(mate * PAGE_LINES + line));
-                parity = difference(&parity, &data.unwrap_or_default());
+                let data = data.expect("a parity was judged, so its stripe's DIMMs live");
+                parity = difference(&parity, &data);
             }
             self.replace(layout.parity(stripe, line), &parity, nvm);
         }

@@ -16,7 +16,8 @@ impl Machine {
             Home::Data(line) => self.controllers.fill(bank, line, &mut self.nvm, now),
             Home::Raw(line) => {
                 let (words, done) = self.nvm.read(line, now);
-                Ok((words.unwrap_or_default(), done))
+                let words = words.expect("DIMMs die under designs with a controller alone");
+                Ok((words, done))
             }
             Home::Dram(line) => Ok(self.dram.read(line, now)),
         }

@@ -1,5 +1,6 @@
 //! The numbers of the simulated machine: one file for all workloads.
 
+mod check;
 mod sourced;
 
 use serde::Deserialize;
@@ -120,10 +121,10 @@ impl Parameters {
     /// # Errors
     /// It is not TOML of this shape, or describes no machine that can be built.
     pub fn parse(text: &str) -> Result<Parameters, ParametersError> {
-        let parsed: Parameters =
-            toml::from_str(text).map_err(|error| ParametersError(format!("are wrong: {error}")))?;
-        parsed.check()?;
-        Ok(parsed)
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error| ParametersError(format!("are no TOML: {error}")))?;
+        Parameters::of(table)
     }
 
     /// The built-in ones with one of those that the paper does not give multiplied.
@@ -140,6 +141,11 @@ impl Parameters {
         let value = table[section][key]["value"].as_integer().ok_or_else(none)? as u64;
         let scaled = (value * times / over).max(1);
         table[section][key]["value"] = toml::Value::Integer(scaled as i64);
+        Parameters::of(table)
+    }
+
+    fn of(table: toml::Table) -> Result<Parameters, ParametersError> {
+        check::magnitudes(&table)?;
         let parsed: Parameters = table
             .try_into()
             .map_err(|error| ParametersError(format!("are wrong: {error}")))?;
@@ -163,10 +169,14 @@ impl Parameters {
 
     /// The same machine and work, each `factor` times smaller; what one access costs stays.
     ///
-    /// # Panics
-    /// If `factor` is no power of two up to 64.
-    pub fn scaled_down(mut self, factor: u64) -> Parameters {
-        assert!(factor.is_power_of_two() && factor <= 64, "scale by 1 to 64");
+    /// # Errors
+    /// There is no such machine.
+    pub fn scaled_down(mut self, factor: u64) -> Result<Parameters, ParametersError> {
+        if !factor.is_power_of_two() || factor > 64 {
+            return Err(ParametersError(
+                "are scaled by a power of two up to 64".into(),
+            ));
+        }
         for size in [
             &mut self.l1d.size_bytes,
             &mut self.l1i.size_bytes,
@@ -186,12 +196,15 @@ impl Parameters {
         }
         self.controller.cache_bytes.value =
             (self.controller.cache_bytes.value / factor).max(64 * self.controller.cache_ways.value);
-        self
+        self.check()?;
+        Ok(self)
     }
 
     /// A machine whose caches hold few lines, so that few accesses drive lines out of all of them: for campaigns.
     pub fn crowded() -> Parameters {
-        let mut parameters = Parameters::paper().scaled_down(64);
+        let mut parameters = Parameters::paper()
+            .scaled_down(64)
+            .expect("Table 3 can be scaled");
         for (sourced, value) in [
             (&mut parameters.l1d.size_bytes, 64 * 8),
             (&mut parameters.l1i.size_bytes, 64 * 4),
@@ -207,61 +220,6 @@ impl Parameters {
             sourced.value = value;
         }
         parameters
-    }
-
-    fn check(&self) -> Result<(), ParametersError> {
-        let wrong = |what: String| Err(ParametersError(format!("describe no machine: {what}")));
-        let caches = [("l1d", &self.l1d), ("l1i", &self.l1i), ("l2", &self.l2)];
-        for (name, level) in caches {
-            let set_bytes = 64 * level.ways.value;
-            let sets = level.size_bytes.value.checked_div(set_bytes).unwrap_or(0);
-            if !sets.is_power_of_two() || sets * set_bytes != level.size_bytes.value {
-                return wrong(format!(
-                    "{name}.size_bytes is no power of two of sets of its ways"
-                ));
-            }
-        }
-        let llc = &self.llc;
-        if llc.ways.value == 0
-            || !llc.bank_bytes.value.is_multiple_of(64 * llc.ways.value)
-            || llc.bank_bytes.value == 0
-        {
-            return wrong("llc.bank_bytes is no multiple of 64 times its ways".into());
-        }
-        let taken = self.controller.redundancy_ways.value + self.controller.diff_ways.value;
-        if self.controller.redundancy_ways.value == 0
-            || self.controller.diff_ways.value == 0
-            || taken >= llc.ways.value
-        {
-            return wrong("the controller's ways and the application's share llc.ways".into());
-        }
-        if self.controller.cache_ways.value == 0
-            || self.controller.cache_bytes.value < 64 * self.controller.cache_ways.value
-        {
-            return wrong("controller.cache_bytes has no room for controller.cache_ways".into());
-        }
-        if !(1..=16).contains(&self.cores.count.value) || !(1..=16).contains(&llc.banks.value) {
-            return wrong("there are 1 to 16 cores, and 1 to 16 banks".into());
-        }
-        if !(2..=16).contains(&self.nvm.dimms.value) || self.dram.dimms.value == 0 {
-            return wrong("parity needs 2 to 16 DIMMs of NVM; DRAM has one at least".into());
-        }
-        let positive = [
-            &self.cores.instructions_per_cycle,
-            &self.cores.frequency_mhz,
-            &self.cores.fill_buffers,
-            &self.nvm.banks,
-            &self.dram.banks,
-        ];
-        if positive.iter().any(|sourced| sourced.value == 0) {
-            return wrong("a rate or a number of buffers or banks is nought".into());
-        }
-        if self.fio.threads.value > self.cores.count.value
-            || self.stream.threads.value > self.cores.count.value
-        {
-            return wrong("a workload has more threads than there are cores".into());
-        }
-        Ok(())
     }
 }
 
@@ -302,5 +260,21 @@ mod tests {
         );
         let error = Parameters::parse(&odd).unwrap_err().to_string();
         assert!(error.contains("llc.ways"), "{error}");
+    }
+
+    #[test]
+    fn whatever_number_stands_there_a_machine_is_described_or_refused() {
+        let table: toml::Table = BUILT_IN.parse().unwrap();
+        for number in [0, 1, 3, 1 << 40, i64::MAX] {
+            for (section, values) in &table {
+                for key in values.as_table().unwrap().keys() {
+                    let mut hostile = table.clone();
+                    hostile[section][key]["value"] = toml::Value::Integer(number);
+                    let scaled = Parameters::of(hostile).and_then(|all| all.scaled_down(32));
+                    let is_refused = scaled.is_err();
+                    assert!(is_refused || number <= 3, "{section}.{key} = {number}");
+                }
+            }
+        }
     }
 }

@@ -6,11 +6,13 @@ use crate::parameters::Parameters;
 use crate::workload::name::Workload;
 
 fn outcome(workload: Workload, design: Design) -> crate::measure::Outcome {
-    let mut parameters = Parameters::paper().scaled_down(64);
+    let mut parameters = Parameters::paper()
+        .scaled_down(64)
+        .expect("Table 3 can be scaled");
     // Memory and work less than that: what a run leaves is looked at byte by byte.
     parameters.fio.region_bytes.value /= 16;
-    parameters.fio.work_bytes.value /= 8;
-    parameters.stream.array_bytes.value /= 4;
+    parameters.fio.work_bytes.value /= 16;
+    parameters.stream.array_bytes.value /= 8;
     let scope = Scope {
         workload,
         design,

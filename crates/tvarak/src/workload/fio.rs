@@ -189,7 +189,9 @@ impl Program for FioThread {
         }
         let line = address / LINE_BYTES;
         if let Some(passes) = &self.passes {
-            passes.step(machine, core)?;
+            if passes.step(machine, core)? {
+                return Ok(true);
+            }
             passes.before_store(machine, core, line);
         }
         let library = self.library;
@@ -247,7 +249,9 @@ mod tests {
 
     #[test]
     fn no_line_of_a_region_is_accessed_twice() {
-        let parameters = Parameters::paper().scaled_down(64);
+        let parameters = Parameters::paper()
+            .scaled_down(64)
+            .expect("Table 3 can be scaled");
         for access in Access::ALL {
             for thread in &threads(&parameters, Design::Baseline, access, 5)[..2] {
                 let lines: HashSet<u64> = (0..thread.accesses).map(|i| thread.line(i)).collect();

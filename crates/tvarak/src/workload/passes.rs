@@ -69,27 +69,28 @@ impl Passes {
         }
     }
 
-    /// Covers a page, if it is the turn of this core and the time of a pass.
+    /// Covers a page, if it is the turn of this core and a pass is under way, or begins one. Whether it began one: the
+    /// core then has been away for long, and others go first.
     ///
     /// # Errors
     /// Data that it reads is lost.
-    pub fn step(&self, machine: &mut Machine, core: usize) -> Result<(), Loss> {
+    pub fn step(&self, machine: &mut Machine, core: usize) -> Result<bool, Loss> {
         if core != PASS_CORE {
-            return Ok(());
+            return Ok(false);
         }
         let now = machine.cores[core].clock.now();
         let mut pages = self.pages.borrow_mut();
         if pages.to_cover.is_empty() && now >= pages.next_pass {
             pages.next_pass = now + self.period_cycles;
             let scanned = self.begin(&mut pages);
-            machine.cores[core]
-                .clock
-                .stall(scanned * self.scan_page_cycles);
+            let scan_cycles = scanned * self.scan_page_cycles;
+            machine.cores[core].clock.stall(scan_cycles);
+            return Ok(true);
         }
-        match pages.to_cover.pop() {
-            Some(page) => self.cover(machine, page),
-            None => Ok(()),
+        if let Some(page) = pages.to_cover.pop() {
+            self.cover(machine, page)?;
         }
+        Ok(false)
     }
 
     /// Covers all that is left, once all threads are done.

@@ -146,7 +146,9 @@ impl Program for StreamThread {
         let library = self.library;
         let line = self.address(written, self.next_line) / LINE_BYTES;
         if let Some(passes) = &self.passes {
-            passes.step(machine, core)?;
+            if passes.step(machine, core)? {
+                return Ok(true);
+            }
             passes.before_store(machine, core, line);
         }
         let old = library
