@@ -13,7 +13,7 @@ use crate::nvm::layout::Layout;
 /// Accesses to lines of NVM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NvmCounts {
-    /// Reads, by what was read, in the order of [`Class::ALL`].
+    /// Reads, by what was read, in the order of [`layout::Class::ALL`].
     pub reads: [u64; 4],
     /// Writes, likewise.
     pub writes: [u64; 4],

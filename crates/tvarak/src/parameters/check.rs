@@ -1,6 +1,6 @@
 //! What a file of parameters has to keep to for a machine to be built of it.
 
-use crate::parameters::{CacheLevel, Parameters, ParametersError};
+use crate::parameters::sections::{CacheLevel, Parameters, ParametersError};
 
 /// Bytes of all caches, at most.
 const CACHE_BYTES_MOST: u64 = 1 << 30;

@@ -1,9 +1,9 @@
 //! The asynchronous design, after Vilamb ("Lazy redundancy for NVM storage", CMU-PDL-19-101): pages that were stored to are
 //! covered later, in passes.
 //!
-//! A page's first store since it was covered traps into the kernel; those after it cost nothing. Each period the first
-//! core's thread asks the kernel which pages those are, and makes their checksums, and their stripes' parity from all pages of the
-//! stripe, one page at a time between its own accesses. Until then a page is not protected.
+//! A page's first store since it was covered traps into the kernel; those after it cost nothing. Each period one of
+//! the threads asks the kernel which pages those are. All of them make their checksums, and their stripes' parity from all pages of
+//! the stripe, a page at a time between two of their own steps. Until then a page is not protected.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,9 +14,6 @@ use crate::line::{LINE_BYTES, PAGE_LINES, difference, page_sum, raw_address};
 use crate::machine::state::Machine;
 use crate::parameters::Parameters;
 use crate::workload::library::{Library, store_sum};
-
-/// The core whose thread makes passes.
-const PASS_CORE: usize = 0;
 
 /// What all threads share.
 #[derive(Debug)]
@@ -69,15 +66,12 @@ impl Passes {
         }
     }
 
-    /// Covers a page, if it is the turn of this core and a pass is under way, or begins one. Whether it began one: the
+    /// Covers a page, if a pass is under way, or begins one. Whether it began one: the
     /// core then has been away for long, and others go first.
     ///
     /// # Errors
     /// Data that it reads is lost.
     pub fn step(&self, machine: &mut Machine, core: usize) -> Result<bool, Loss> {
-        if core != PASS_CORE {
-            return Ok(false);
-        }
         let now = machine.cores[core].clock.now();
         let mut pages = self.pages.borrow_mut();
         if pages.to_cover.is_empty() && now >= pages.next_pass {
@@ -88,7 +82,7 @@ impl Passes {
             return Ok(true);
         }
         if let Some(page) = pages.to_cover.pop() {
-            self.cover(machine, page)?;
+            self.cover(machine, core, page)?;
         }
         Ok(false)
     }
@@ -103,7 +97,7 @@ impl Passes {
         self.begin(&mut pages);
         pages.to_cover.extend(before);
         while let Some(page) = pages.to_cover.pop() {
-            self.cover(machine, page)?;
+            self.cover(machine, 0, page)?;
         }
         Ok(())
     }
@@ -119,22 +113,22 @@ impl Passes {
         pages.to_cover.len() as u64
     }
 
-    fn cover(&self, machine: &mut Machine, page: u32) -> Result<(), Loss> {
+    fn cover(&self, machine: &mut Machine, core: usize, page: u32) -> Result<(), Loss> {
         let layout = machine.nvm.layout;
-        let words = self.library.read_page(machine, PASS_CORE, page)?;
-        store_sum(machine, PASS_CORE, layout.sum(page), page_sum(&words))?;
+        let words = self.library.read_page(machine, core, page)?;
+        store_sum(machine, core, layout.sum(page), page_sum(&words))?;
         let stripe = layout.stripe(page);
         for (line, words) in words.iter().enumerate() {
             let mut parity = *words;
             for mate in layout.pages_of(stripe).filter(|mate| *mate != page) {
                 let mut other = [0; 8];
                 let address = (u64::from(mate * PAGE_LINES) + line as u64) * LINE_BYTES;
-                machine.load(PASS_CORE, address, &mut other)?;
+                machine.load(core, address, &mut other)?;
                 parity = difference(&parity, &other);
             }
             let address = raw_address(layout.parity(stripe, line as u32));
-            machine.store(PASS_CORE, address, &parity)?;
-            self.library.compute_parity(machine, PASS_CORE);
+            machine.store(core, address, &parity)?;
+            self.library.compute_parity(machine, core);
         }
         Ok(())
     }
