@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cache", &["forebay-pmem"]),
     ("dax", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
+    ("tvarak", &["forebay-pmem"]),
     ("volatile", &["forebay"]),
     (
         "lab",
@@ -63,6 +64,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay-lab",
             "forebay-pmem",
             "forebay-serve",
+            "forebay-tvarak",
         ],
     ),
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),

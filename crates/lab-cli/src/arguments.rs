@@ -11,6 +11,8 @@ use forebay_lab::disk::DiskKind;
 use forebay_lab::engines::EngineName;
 use forebay_serve::nbd::NbdAddress;
 
+use crate::tvarak::arguments::TvarakOptions;
+
 /// The published NVM caches beside Forebay: their figures measured again, and each of them served as a disk.
 #[derive(Debug, Parser)]
 #[command(name = "forebay-lab", version, after_help = after_help())]
@@ -51,6 +53,8 @@ pub enum Command {
     Trace(TraceOptions),
     /// Measure how long stores into mapped regions go without protection, and what protection costs transactions.
     Dax(DaxOptions),
+    /// Simulate TVARAK's redundancy controllers: caches, memory, bugs of its firmware.
+    Tvarak(TvarakOptions),
     /// Make the cache of a published design, for one disk.
     Create(CreateOptions),
     /// Serve that disk over NBD, FUSE or vhost-user until told to stop.

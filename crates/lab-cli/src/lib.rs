@@ -1,5 +1,5 @@
-//! The command `forebay-lab`: measures the papers' figures over the published NVM caches and ours, and serves
-//! each of those caches as a disk.
+//! The command `forebay-lab`: measures the papers' figures over the published NVM caches and ours, serves
+//! each of those caches as a disk, and simulates TVARAK's controllers.
 //!
 //! Results go to standard output (JSON with `--json`), everything else to standard error; the exit codes are
 //! those of `forebay`.
@@ -13,6 +13,7 @@ mod figures;
 mod measuring;
 mod region;
 mod serve;
+mod tvarak;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,7 @@ pub fn main() -> ExitCode {
         Command::Run(options) => figures::measure(&options),
         Command::Trace(options) => figures::replay(&options),
         Command::Dax(options) => dax::run(&options),
+        Command::Tvarak(options) => tvarak::run(&options),
         Command::Create(options) => create::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Stat(options) => ask::run(&Stat {}, &options),

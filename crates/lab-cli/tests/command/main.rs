@@ -10,6 +10,7 @@ mod pages;
 #[path = "../../../cli/tests/command/test_env.rs"]
 #[allow(dead_code, reason = "what only the tests of forebay need")]
 mod test_env;
+mod tvarak;
 
 /// The program that is tested.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay-lab");

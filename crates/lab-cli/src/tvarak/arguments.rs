@@ -1,0 +1,147 @@
+//! The command line of `forebay-lab tvarak`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use forebay_tvarak::Design;
+use forebay_tvarak::nvm::fault::FaultKind;
+use forebay_tvarak::workload::name::Workload;
+
+/// TVARAK's simulator.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay-lab tvarak run fio --quick")]
+pub struct TvarakOptions {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: TvarakCommand,
+}
+
+/// What it does.
+#[derive(Debug, Subcommand)]
+pub enum TvarakCommand {
+    /// Simulate workloads on each design: time, energy, accesses beside the baseline's.
+    Run(TvarakRun),
+    /// Plant bugs of DIMMs' firmware, cut power, let DIMMs die: what is detected, what is repaired.
+    Bugs(TvarakBugs),
+    /// Print what the paper's text says of its results, each sentence with its section.
+    Claims(TvarakClaims),
+}
+
+/// What to simulate.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write, stream-copy, stream-scale,
+stream-add and stream-triad; fio and stream are all of theirs. The designs are baseline, naive, ev, ev-cached, tvarak,
+txb-object, txb-page and async. The same seed and parameters give the same run, to the bit.
+
+Examples:
+  forebay-lab tvarak run fio --quick
+  forebay-lab tvarak run stream-triad --designs baseline,tvarak --json
+  forebay-lab tvarak run fio-rand-write --vary nvm.banks=1/2 --designs tvarak"
+)]
+pub struct TvarakRun {
+    /// Workloads by name, fio, stream or all.
+    #[arg(required = true, value_name = "WORKLOAD", value_parser = workloads)]
+    pub workloads: Vec<Vec<Workload>>,
+    /// Only these designs, beside the baseline.
+    #[arg(long, value_delimiter = ',', value_name = "DESIGN")]
+    pub designs: Vec<Design>,
+    /// Caches and work of a 32nd of the paper's.
+    #[arg(long)]
+    pub quick: bool,
+    /// Look at every byte, every checksum and all parity after each run.
+    #[arg(long)]
+    pub check: bool,
+    /// The machine and the work, instead of what is built in: TOML as in crates/tvarak/parameters.toml.
+    #[arg(long, value_name = "FILE")]
+    pub parameters: Option<PathBuf>,
+    /// Multiply one parameter that the paper does not give, like nvm.banks=2 or cores.fill_buffers=1/2.
+    #[arg(long, value_name = "NAME=FACTOR", value_parser = vary, conflicts_with = "parameters")]
+    pub vary: Option<(String, [u64; 2])>,
+    /// The same seed makes the same work.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON list and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to plant.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each trial runs programs at random on a machine with small caches over a small file, plants one bug, and compares
+every byte that is read, and every byte, checksum and parity in the end.
+
+Examples:
+  forebay-lab tvarak bugs --quick
+  forebay-lab tvarak bugs --bugs 10000 --json
+  forebay-lab tvarak bugs --kinds lost_write --design ev"
+)]
+pub struct TvarakBugs {
+    /// How many of each kind have to be there to be detected, and how many cuts and deaths there are.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub bugs: u64,
+    /// 200 of each.
+    #[arg(long, conflicts_with = "bugs")]
+    pub quick: bool,
+    /// Only these kinds: lost_write, misdirected_write, misdirected_read.
+    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = kind)]
+    pub kinds: Vec<FaultKind>,
+    /// The design, one with a controller: the others verify nothing.
+    #[arg(long, default_value = "tvarak", value_parser = protecting)]
+    pub design: Design,
+    /// The first trial's seed.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How to print the claims.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay-lab tvarak claims --json")]
+pub struct TvarakClaims {
+    /// Print one JSON list.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn workloads(text: &str) -> Result<Vec<Workload>, String> {
+    Workload::named(text)
+}
+
+fn kind(text: &str) -> Result<FaultKind, String> {
+    let found = FaultKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == text);
+    found.ok_or_else(|| {
+        let names = FaultKind::ALL.map(FaultKind::as_str).join(", ");
+        format!("there is no kind {text}; there are {names}")
+    })
+}
+
+fn protecting(text: &str) -> Result<Design, String> {
+    match text.parse::<Design>()? {
+        design if design.has_controller() => Ok(design),
+        design => Err(format!(
+            "{} has nothing to detect bugs with when it reads",
+            design.as_str()
+        )),
+    }
+}
+
+fn vary(text: &str) -> Result<(String, [u64; 2]), String> {
+    let wrong = || format!("{text} is no NAME=FACTOR like nvm.banks=2 or nvm.banks=1/2");
+    let (name, factor) = text.split_once('=').ok_or_else(wrong)?;
+    let (times, over) = factor.split_once('/').unwrap_or((factor, "1"));
+    let number = |text: &str| {
+        let number = text.parse::<u64>().ok();
+        number
+            .filter(|number| (1..=1024).contains(number))
+            .ok_or_else(wrong)
+    };
+    Ok((name.to_owned(), [number(times)?, number(over)?]))
+}

@@ -1,0 +1,45 @@
+//! A DIMM dies while programs run, and is replaced later.
+
+use crate::campaign::stand::Stand;
+use crate::controller::state::Loss;
+use crate::design::Design;
+use crate::machine::state::Machine;
+
+/// Accesses before the death, until the replacement, and after it.
+const ACCESSES: u32 = 250;
+
+/// One death: what is not as it has to be, in words.
+pub fn trial(design: Design, seed: u64) -> Vec<String> {
+    let mut stand = Stand::new(design, seed);
+    let mut violations = Vec::new();
+    if let Err(loss) = live(&mut stand) {
+        violations.push(loss.to_string());
+    }
+    stand.flush();
+    violations.extend(stand.machine.losses.iter().map(ToString::to_string));
+    let wrong = stand.wrong_pages();
+    if wrong > 0 {
+        violations.push(format!("{wrong} pages are wrong in the end"));
+    }
+    if stand.wrong_bytes > 0 {
+        let wrong = stand.wrong_bytes;
+        violations.push(format!("{wrong} bytes were read that nobody wrote"));
+    }
+    if stand.machine.controllers.findings.detected > 0 {
+        violations.push("a living DIMM was found wrong".into());
+    }
+    violations
+}
+
+fn live(stand: &mut Stand) -> Result<(), Loss> {
+    stand.access(ACCESSES)?;
+    let dimm = stand.random.u32(0..stand.machine.nvm.layout.dimms);
+    stand.machine.nvm.set_dead(Some(dimm));
+    stand.access(ACCESSES)?;
+    let Machine {
+        controllers, nvm, ..
+    } = &mut stand.machine;
+    controllers.replace_dimm(dimm, nvm)?;
+    stand.load_all()?;
+    stand.access(ACCESSES)
+}

@@ -1,0 +1,245 @@
+//! What the paper's text says of its results: each sentence of its §4 with a number or an order, and the counts of its §3.
+//!
+//! The plots are not text: nothing is read off one, and nothing is interpolated. A runtime that is 3 % longer is
+//! entered as the ratio 1.03. Sentences that say a thing again are entered where they say it first.
+
+use serde::Serialize;
+
+/// What is said.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// A number.
+    Exactly(f64),
+    /// The largest of several.
+    UpTo(f64),
+    /// The smallest and the largest of several.
+    Between(f64, f64),
+    /// More than this.
+    MoreThan(f64),
+    /// The same, or nearly.
+    Same,
+    /// The first has more of it than the second.
+    More,
+    /// The first has less of it than the second.
+    Less,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Time.
+    Runtime,
+    /// Energy.
+    Energy,
+    /// Accesses to NVM.
+    NvmAccesses,
+    /// Accesses to all caches.
+    CacheAccesses,
+    /// Lines of NVM read for one line that is read.
+    LinesRead,
+    /// Lines of NVM read or written besides, for one line that is written back.
+    LinesBesides,
+    /// Bytes of the chip.
+    Area,
+}
+
+/// One sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// Its name.
+    pub id: &'static str,
+    /// The section.
+    pub section: &'static str,
+    /// The workloads, as the command names them, or a name for those that are not simulated yet.
+    pub workload: &'static str,
+    /// The design that it is of.
+    pub design: &'static str,
+    /// What that is compared with.
+    pub over: &'static str,
+    /// What is compared.
+    pub metric: Metric,
+    /// How.
+    pub value: Value,
+}
+
+const fn claim(
+    [id, section, workload]: [&'static str; 3],
+    [design, over]: [&'static str; 2],
+    metric: Metric,
+    value: Value,
+) -> Claim {
+    Claim {
+        id,
+        section,
+        workload,
+        design,
+        over,
+        metric,
+        value,
+    }
+}
+
+const BASE: &str = "baseline";
+const TVARAK: &str = "tvarak";
+const OBJECT: &str = "txb-object";
+const PAGE: &str = "txb-page";
+const TVARAK_BASE: [&str; 2] = [TVARAK, BASE];
+const OBJECT_BASE: [&str; 2] = [OBJECT, BASE];
+const PAGE_BASE: [&str; 2] = [PAGE, BASE];
+
+use Metric::{Area, CacheAccesses, Energy, LinesBesides, LinesRead, NvmAccesses, Runtime};
+use Value::{Between, Exactly, Less, More, MoreThan, Same, UpTo};
+
+/// Everything, section by section.
+#[rustfmt::skip]
+pub const CLAIMS: &[Claim] = &[
+    claim(["naive-read", "3.3", "one line"], ["naive", BASE], LinesRead, Exactly(65.0)),
+    claim(["ev-read", "3.3", "one line"], ["ev", BASE], LinesRead, Exactly(2.0)),
+    claim(["ev-write-reads", "3.4", "one line"], ["ev", BASE], LinesBesides, Exactly(4.0)),
+    claim(["tvarak-write-lines", "3.4", "one line"], TVARAK_BASE, LinesBesides, UpTo(3.0)),
+    claim(["area", "3.5", "none"], [TVARAK, "llc"], Area, Exactly(0.002)),
+    claim(["nstore-object-tvarak", "4.1", "nstore"], [OBJECT, TVARAK], Runtime, Between(1.33, 1.53)),
+    claim(["nstore-page-tvarak", "4.1", "nstore"], [PAGE, TVARAK], Runtime, Between(2.8, 4.9)),
+    claim(["object-page", "4.1", "all"], [OBJECT, PAGE], Runtime, Less),
+    claim(["redis-set-tvarak", "4.2", "redis-set"], TVARAK_BASE, Runtime, Exactly(1.03)),
+    claim(["redis-get-tvarak", "4.2", "redis-get"], TVARAK_BASE, Runtime, Exactly(1.03)),
+    claim(["redis-set-object", "4.2", "redis-set"], OBJECT_BASE, Runtime, Exactly(1.5)),
+    claim(["redis-set-page", "4.2", "redis-set"], PAGE_BASE, Runtime, Exactly(3.0)),
+    claim(["redis-get-object", "4.2", "redis-get"], OBJECT_BASE, Runtime, UpTo(1.05)),
+    claim(["redis-get-page", "4.2", "redis-get"], PAGE_BASE, Runtime, UpTo(1.28)),
+    claim(["redis-set-nvm", "4.2", "redis-set"], [TVARAK, OBJECT], NvmAccesses, More),
+    claim(["redis-set-caches", "4.2", "redis-set"], [OBJECT, TVARAK], CacheAccesses, More),
+    claim(["redis-set-page-caches", "4.2", "redis-set"], PAGE_BASE, CacheAccesses, MoreThan(200.0)),
+    claim(["redis-set-page-nvm", "4.2", "redis-set"], [PAGE, OBJECT], NvmAccesses, More),
+    claim(["redis-get-nvm-object", "4.2", "redis-get"], [TVARAK, OBJECT], NvmAccesses, More),
+    claim(["redis-get-nvm-page", "4.2", "redis-get"], [TVARAK, PAGE], NvmAccesses, More),
+    claim(["tree-insert-tvarak", "4.3", "tree-insert"], TVARAK_BASE, Runtime, UpTo(1.015)),
+    claim(["tree-insert-object", "4.3", "tree-insert"], OBJECT_BASE, Runtime, Exactly(1.43)),
+    claim(["tree-insert-page", "4.3", "tree-insert"], PAGE_BASE, Runtime, Exactly(2.71)),
+    claim(["ctree-balanced-tvarak", "4.3", "ctree-balanced"], TVARAK_BASE, Runtime, Exactly(1.05)),
+    claim(["btree-balanced-tvarak", "4.3", "btree-balanced"], TVARAK_BASE, Runtime, Exactly(1.05)),
+    claim(["tree-balanced-object", "4.3", "tree-balanced"], OBJECT_BASE, Runtime, Exactly(1.2)),
+    claim(["tree-balanced-page", "4.3", "tree-balanced"], [PAGE, OBJECT], Runtime, More),
+    claim(["nstore-read-heavy-tvarak", "4.4", "nstore-read-heavy"], TVARAK_BASE, Runtime, Exactly(1.27)),
+    claim(["nstore-update-heavy-tvarak", "4.4", "nstore-update-heavy"], TVARAK_BASE, Runtime, Exactly(1.41)),
+    claim(["nstore-object", "4.4", "nstore"], OBJECT_BASE, Runtime, Between(1.7, 2.17)),
+    claim(["nstore-page", "4.4", "nstore"], PAGE_BASE, Runtime, Between(3.64, 7.0)),
+    claim(["fio-seq-read-tvarak", "4.5", "fio-seq-read"], TVARAK_BASE, Runtime, Same),
+    claim(["fio-seq-write-tvarak", "4.5", "fio-seq-write"], TVARAK_BASE, Runtime, Same),
+    claim(["fio-rand-read-tvarak", "4.5", "fio-rand-read"], TVARAK_BASE, Runtime, Exactly(1.02)),
+    claim(["fio-rand-write-tvarak", "4.5", "fio-rand-write"], TVARAK_BASE, Runtime, Exactly(1.33)),
+    claim(["fio-seq-write-object", "4.5", "fio-seq-write"], [TVARAK, OBJECT], Runtime, Less),
+    claim(["fio-seq-write-page", "4.5", "fio-seq-write"], [TVARAK, PAGE], Runtime, Less),
+    claim(["fio-rand-write-object", "4.5", "fio-rand-write"], [TVARAK, OBJECT], Runtime, Less),
+    claim(["fio-rand-write-page", "4.5", "fio-rand-write"], [TVARAK, PAGE], Runtime, Less),
+    claim(["fio-seq-read-object", "4.5", "fio-seq-read"], OBJECT_BASE, Runtime, Same),
+    claim(["fio-seq-read-page", "4.5", "fio-seq-read"], PAGE_BASE, Runtime, Same),
+    claim(["fio-rand-read-object", "4.5", "fio-rand-read"], OBJECT_BASE, Runtime, Same),
+    claim(["fio-rand-read-page", "4.5", "fio-rand-read"], PAGE_BASE, Runtime, Same),
+    claim(["fio-rand-write-energy", "4.5", "fio-rand-write"], [TVARAK, OBJECT], Energy, More),
+    claim(["fio-rand-write-nvm", "4.5", "fio-rand-write"], [TVARAK, OBJECT], NvmAccesses, More),
+    claim(["fio-rand-write-caches", "4.5", "fio-rand-write"], [OBJECT, TVARAK], CacheAccesses, More),
+    claim(["stream-tvarak", "4.6", "stream"], TVARAK_BASE, Runtime, Between(1.06, 1.21)),
+    claim(["stream-object", "4.6", "stream"], OBJECT_BASE, Runtime, Between(8.0, 13.0)),
+    claim(["stream-page", "4.6", "stream"], PAGE_BASE, Runtime, Between(19.0, 33.0)),
+    claim(["stream-copy-scale", "4.6", "stream-copy over stream-scale"], TVARAK_BASE, Runtime, More),
+    claim(["stream-scale-add", "4.6", "stream-scale over stream-add"], TVARAK_BASE, Runtime, More),
+    claim(["stream-add-triad", "4.6", "stream-add over stream-triad"], TVARAK_BASE, Runtime, More),
+    claim(["stream-copy-triad-object", "4.6", "stream-copy over stream-triad"], OBJECT_BASE, Runtime, More),
+    claim(["stream-copy-triad-page", "4.6", "stream-copy over stream-triad"], PAGE_BASE, Runtime, More),
+    claim(["choices-redis-ev", "4.7", "redis-set"], ["ev", "naive"], Runtime, Less),
+    claim(["choices-redis-cached", "4.7", "redis-set"], ["ev-cached", "ev"], Runtime, Less),
+    claim(["choices-redis-tvarak", "4.7", "redis-set"], [TVARAK, "ev-cached"], Runtime, Less),
+    claim(["choices-tree-ev", "4.7", "tree-insert"], ["ev", "naive"], Runtime, Less),
+    claim(["choices-tree-cached", "4.7", "tree-insert"], ["ev-cached", "ev"], Runtime, Less),
+    claim(["choices-tree-tvarak", "4.7", "tree-insert"], [TVARAK, "ev-cached"], Runtime, Less),
+    claim(["choices-stream-ev", "4.7", "stream"], ["ev", "naive"], Runtime, Less),
+    claim(["choices-stream-cached", "4.7", "stream"], ["ev-cached", "ev"], Runtime, Less),
+    claim(["choices-stream-tvarak", "4.7", "stream"], [TVARAK, "ev-cached"], Runtime, Less),
+    claim(["choices-fio-seq-ev", "4.7", "fio-seq"], ["ev", "naive"], Runtime, Less),
+    claim(["choices-fio-seq-cached", "4.7", "fio-seq"], ["ev-cached", "ev"], Runtime, Less),
+    claim(["choices-fio-seq-tvarak", "4.7", "fio-seq"], [TVARAK, "ev-cached"], Runtime, Less),
+    claim(["choices-nstore-cached", "4.7", "nstore-balanced"], ["ev-cached", "ev"], Runtime, More),
+    claim(["choices-nstore-tvarak", "4.7", "nstore-balanced"], [TVARAK, "ev-cached"], Runtime, More),
+    claim(["choices-fio-rand-write-cached", "4.7", "fio-rand-write"], ["ev-cached", "ev"], Runtime, More),
+    claim(["choices-fio-rand-write-tvarak", "4.7", "fio-rand-write"], [TVARAK, "ev-cached"], Runtime, More),
+    claim(["ways-redis", "4.8", "redis-set"], ["tvarak with 2 ways of redundancy", "tvarak with 1"], Runtime, Less),
+    claim(["ways-redis-all", "4.8", "redis-set"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Same),
+    claim(["ways-ctree", "4.8", "ctree-insert"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Same),
+    claim(["ways-stream", "4.8", "stream-triad"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Less),
+    claim(["ways-fio", "4.8", "fio-rand-write"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Less),
+    claim(["ways-nstore", "4.8", "nstore-balanced"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, More),
+    claim(["diffs-redis", "4.8", "redis-set"], ["tvarak with more ways of diffs", "tvarak"], Runtime, Same),
+    claim(["diffs-ctree", "4.8", "ctree-insert"], ["tvarak with more ways of diffs", "tvarak"], Runtime, Same),
+    claim(["diffs-nstore", "4.8", "nstore-balanced"], ["tvarak with more ways of diffs", "tvarak"], Runtime, More),
+    claim(["diffs-stream-4", "4.8", "stream-triad"], ["tvarak with 4 ways of diffs", "tvarak with 1"], Runtime, More),
+    claim(["diffs-fio-4", "4.8", "fio-rand-write"], ["tvarak with 4 ways of diffs", "tvarak with 1"], Runtime, More),
+    claim(["diffs-stream-6", "4.8", "stream-triad"], ["tvarak with 6 ways of diffs", "tvarak with 4"], Runtime, Less),
+    claim(["diffs-fio-6", "4.8", "fio-rand-write"], ["tvarak with 6 ways of diffs", "tvarak with 4"], Runtime, Less),
+    claim(["diffs-stream-8", "4.8", "stream-triad"], ["tvarak with 8 ways of diffs", "tvarak with 1"], Runtime, More),
+    claim(["diffs-fio-8", "4.8", "fio-rand-write"], ["tvarak with 8 ways of diffs", "tvarak with 1"], Runtime, More),
+    claim(["dimms-stream-object", "4.8", "stream"], [OBJECT, "tvarak, 8 DIMMs"], Runtime, More),
+    claim(["dimms-stream-page", "4.8", "stream"], [PAGE, "tvarak, 8 DIMMs"], Runtime, More),
+    claim(["dram-stream-object", "4.8", "stream"], [OBJECT, "tvarak, NVM as fast as DRAM"], Runtime, More),
+    claim(["dram-stream-page", "4.8", "stream"], [PAGE, "tvarak, NVM as fast as DRAM"], Runtime, More),
+];
+
+/// All as a table for a terminal.
+pub fn text() -> String {
+    let mut text = format!("{:<30} {:<7} {:<29}", "claim", "section", "workload");
+    for claim in CLAIMS {
+        let value = match claim.value {
+            Exactly(value) => format!("{value} times"),
+            UpTo(value) => format!("up to {value} times"),
+            Between(least, most) => format!("{least} to {most} times"),
+            MoreThan(value) => format!("more than {value} times"),
+            Same => "the same as".to_owned(),
+            More => "more than".to_owned(),
+            Less => "less than".to_owned(),
+        };
+        text += &format!(
+            "\n{:<30} {:<7} {:<29} {:?} of {}: {value} {}",
+            claim.id, claim.section, claim.workload, claim.metric, claim.design, claim.over
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_claim_has_a_name_of_its_own_and_a_section() {
+        let names: HashSet<&str> = CLAIMS.iter().map(|claim| claim.id).collect();
+        assert_eq!(names.len(), CLAIMS.len());
+        assert!(
+            CLAIMS
+                .iter()
+                .all(|claim| ["3", "4"].contains(&&claim.section[..1]))
+        );
+        assert_eq!(text().lines().count(), CLAIMS.len() + 1);
+    }
+
+    /// What this crate simulates and what the paper says of it go by the same names.
+    #[test]
+    fn workloads_that_are_simulated_are_named_as_the_command_does() {
+        for workload in crate::workload::name::Workload::all() {
+            let name = workload.as_str();
+            assert!(
+                CLAIMS.iter().any(|claim| claim.workload.contains(name)),
+                "{name}"
+            );
+        }
+        // The paper has the asynchronous one in its Table 1 alone.
+        let is_measured = |design: &crate::Design| *design != crate::Design::Passes;
+        for design in crate::Design::ALL.into_iter().filter(is_measured) {
+            let name = design.as_str();
+            let is_named = |claim: &Claim| [claim.design, claim.over].contains(&name);
+            assert!(CLAIMS.iter().any(is_named), "{name}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The redundancy controllers, one beside each bank of the LLC (§3).
+
+pub mod caches;
+pub mod diffs;
+mod dimm;
+pub mod examine;
+mod file_system;
+mod fill;
+mod repair;
+pub mod state;
+mod write_back;

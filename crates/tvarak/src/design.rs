@@ -1,0 +1,89 @@
+//! The designs that are compared (§4): what each adds to the baseline.
+
+/// A design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// No redundancy.
+    Baseline,
+    /// The basic controller of §3.2.
+    Naive,
+    /// With DAX-CL-checksums, §3.3: EV.
+    LineSums,
+    /// With redundancy cached besides, §3.4.
+    Cached,
+    /// With diffs of dirty data in the LLC besides, §3.5: EVU, which is TVARAK.
+    Tvarak,
+    /// Software, a checksum for each object: TxB-Object-Csums, after Pangolin.
+    TxbObject,
+    /// Software, a checksum for each page: TxB-Page-Csums, after Mojim and HotPot.
+    TxbPage,
+    /// Software, in passes behind the programs: asynchronous, after Vilamb.
+    Passes,
+}
+
+impl Design {
+    /// All of them: those of the paper's Figure 9 in its order, then those in software.
+    pub const ALL: [Design; 8] = [
+        Design::Baseline,
+        Design::Naive,
+        Design::LineSums,
+        Design::Cached,
+        Design::Tvarak,
+        Design::TxbObject,
+        Design::TxbPage,
+        Design::Passes,
+    ];
+
+    /// The name, as the command takes it and reports print it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Design::Baseline => "baseline",
+            Design::Naive => "naive",
+            Design::LineSums => "ev",
+            Design::Cached => "ev-cached",
+            Design::Tvarak => "tvarak",
+            Design::TxbObject => "txb-object",
+            Design::TxbPage => "txb-page",
+            Design::Passes => "async",
+        }
+    }
+
+    /// Whether programs keep redundancy themselves, by a library.
+    pub fn is_in_software(self) -> bool {
+        matches!(self, Design::TxbObject | Design::TxbPage | Design::Passes)
+    }
+
+    /// Whether a controller stands between the LLC and NVM.
+    pub fn has_controller(self) -> bool {
+        !self.is_in_software() && self != Design::Baseline
+    }
+
+    /// Whether it verifies lines, not pages.
+    pub fn has_line_sums(self) -> bool {
+        self.has_controller() && self != Design::Naive
+    }
+
+    /// Whether it caches redundancy.
+    pub fn has_caches(self) -> bool {
+        matches!(self, Design::Cached | Design::Tvarak)
+    }
+
+    /// Whether the LLC keeps diffs of what is dirty.
+    pub fn has_diffs(self) -> bool {
+        self == Design::Tvarak
+    }
+}
+
+impl std::str::FromStr for Design {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Design, String> {
+        let found = Design::ALL
+            .into_iter()
+            .find(|design| design.as_str() == text);
+        found.ok_or_else(|| {
+            let names = Design::ALL.map(Design::as_str).join(", ");
+            format!("there is no design {text}; there are {names}")
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! A machine from its parameters.
+
+use crate::array::Array;
+use crate::banks::Banks;
+use crate::clock::{CoreClock, CoreShape};
+use crate::controller::caches::{CacheShape, Caches};
+use crate::controller::diffs::Diffs;
+use crate::controller::state::{ControllerTimes, Controllers, Findings};
+use crate::counts::Counts;
+use crate::design::Design;
+use crate::device::DeviceTimes;
+use crate::dram::Dram;
+use crate::machine::state::{CacheTimes, Core, Entry, Held, Llc, Machine};
+use crate::nvm::Nvm;
+use crate::nvm::layout::Layout;
+use crate::parameters::{CacheLevel, Memory, Parameters};
+
+/// What a machine is to hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Pages of the file in NVM, at least.
+    pub data_pages: u32,
+    /// Lines of DRAM.
+    pub dram_lines: u32,
+    /// Bytes of the loop that each core runs.
+    pub code_bytes: u64,
+    /// The file's first bytes follow from it.
+    pub seed: u64,
+}
+
+fn sets(level: &CacheLevel) -> u32 {
+    (level.size_bytes.value / (64 * level.ways.value)) as u32
+}
+
+fn array(level: &CacheLevel) -> Array {
+    Array::new(sets(level) as usize, level.ways.value as usize)
+}
+
+fn cycles(ns: u64, frequency_mhz: u64) -> u64 {
+    (ns * frequency_mhz + 500) / 1000
+}
+
+/// How long a DIMM takes, and how long it is busy: its banks work beside each other, what they read and write shares one bus.
+fn device_times(memory: &Memory, frequency_mhz: u64) -> DeviceTimes {
+    let busy = |ns: u64| {
+        cycles(
+            (ns / memory.banks.value).max(memory.transfer_ns.value),
+            frequency_mhz,
+        )
+    };
+    DeviceTimes {
+        read_cycles: cycles(memory.read_ns.value, frequency_mhz),
+        write_cycles: cycles(memory.write_ns.value, frequency_mhz),
+        read_busy_cycles: busy(memory.read_ns.value).max(1),
+        write_busy_cycles: busy(memory.write_ns.value).max(1),
+    }
+}
+
+fn core(parameters: &Parameters, sizes: &Sizes) -> Core {
+    let cores = &parameters.cores;
+    let (l1d, l2) = (array(&parameters.l1d), array(&parameters.l2));
+    Core {
+        l1d_below: vec![0; l1d.slots()],
+        l1d_dirty: vec![false; l1d.slots()],
+        l1d,
+        l1d_sets: sets(&parameters.l1d),
+        l1i: array(&parameters.l1i),
+        l1i_sets: sets(&parameters.l1i),
+        l2_held: vec![Held::Shared; l2.slots()],
+        l2_data: vec![[0; 8]; l2.slots()],
+        l2,
+        l2_sets: sets(&parameters.l2),
+        clock: CoreClock::new(CoreShape {
+            instructions_per_cycle: cores.instructions_per_cycle.value,
+            reorder_instructions: cores.reorder_instructions.value,
+            store_buffer_stores: cores.store_buffer_stores.value,
+            fill_buffers: cores.fill_buffers.value as usize,
+        }),
+        fetched_bytes: 0,
+        code_lines_held: 0,
+        code_lines: sizes.code_bytes.div_ceil(64).max(1) as u32,
+    }
+}
+
+fn controllers(parameters: &Parameters, design: Design, banks: Banks) -> Controllers {
+    let own = &parameters.controller;
+    let caches = design.has_caches().then(|| {
+        Caches::new(CacheShape {
+            banks,
+            partition_ways: own.redundancy_ways.value as u32,
+            own_sets: (own.cache_bytes.value / 64 / own.cache_ways.value) as u32,
+            own_ways: own.cache_ways.value as u32,
+            own_cycles: own.latency_cycles.value,
+            llc_cycles: parameters.llc.latency_cycles.value,
+        })
+    });
+    let diff_ways = own.diff_ways.value as u32;
+    Controllers {
+        design,
+        times: ControllerTimes {
+            range_match_cycles: own.range_match_cycles.value,
+            computation_cycles: own.computation_cycles.value,
+        },
+        caches,
+        diffs: design.has_diffs().then(|| Diffs::new(banks, diff_ways)),
+        mapped: 0..0,
+        findings: Findings::default(),
+    }
+}
+
+impl Machine {
+    /// An idle one with empty caches, whose file is mapped.
+    pub fn new(parameters: &Parameters, design: Design, sizes: &Sizes) -> Machine {
+        let (llc, own) = (&parameters.llc, &parameters.controller);
+        let bank_sets = llc.bank_bytes.value / (64 * llc.ways.value);
+        let banks = Banks::new(llc.banks.value as u32, bank_sets as u32);
+        let reserved_ways = match design {
+            _ if design.has_diffs() => own.redundancy_ways.value + own.diff_ways.value,
+            _ if design.has_caches() => own.redundancy_ways.value,
+            _ => 0,
+        };
+        let ways = (llc.ways.value - reserved_ways) as usize;
+        let shared = Array::new(banks.sets(), ways);
+        let mhz = parameters.cores.frequency_mhz.value;
+        let layout = Layout::new(parameters.nvm.dimms.value as u32, sizes.data_pages);
+        let code_lines = sizes.code_bytes.div_ceil(64) as u32;
+        let mut machine = Machine {
+            cores: (0..parameters.cores.count.value)
+                .map(|_| core(parameters, sizes))
+                .collect(),
+            llc: Llc {
+                entries: vec![Entry::default(); shared.slots()],
+                data: vec![[0; 8]; shared.slots()],
+                array: shared,
+                banks,
+            },
+            times: CacheTimes {
+                l1d_cycles: parameters.l1d.latency_cycles.value,
+                l1i_cycles: parameters.l1i.latency_cycles.value,
+                l2_cycles: parameters.l2.latency_cycles.value,
+                llc_cycles: llc.latency_cycles.value,
+                bytes_per_instruction: parameters.cores.bytes_per_instruction.value,
+            },
+            controllers: controllers(parameters, design, banks),
+            nvm: Nvm::new(layout, sizes.seed, device_times(&parameters.nvm, mhz)),
+            dram: Dram::new(
+                sizes.dram_lines + code_lines,
+                parameters.dram.dimms.value as u32,
+                device_times(&parameters.dram, mhz),
+            ),
+            counts: Counts::default(),
+            losses: Vec::new(),
+        };
+        machine.controllers.map_untouched(&mut machine.nvm);
+        machine
+    }
+}

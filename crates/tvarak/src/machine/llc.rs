@@ -1,0 +1,190 @@
+//! The shared cache: its directory of who has which line, and what is dirty.
+
+use crate::controller::state::Loss;
+use crate::line::{Home, NO_LINE, Words, difference, home};
+use crate::machine::state::{Entry, Held, Machine};
+
+impl Machine {
+    /// The bank of a line, whose controller serves it.
+    pub(in crate::machine) fn bank(&self, line: u32) -> usize {
+        self.llc.banks.bank(line)
+    }
+
+    fn shared_set(&self, line: u32) -> usize {
+        self.llc.banks.set(line)
+    }
+
+    /// The slot of a line that a core's cache has.
+    pub(in crate::machine) fn shared_slot(&self, line: u32) -> usize {
+        let found = self.llc.array.find(self.shared_set(line), line);
+        found.expect("the shared cache has what a core's cache has")
+    }
+
+    /// A line for a core, to be changed if `is_store`: its bytes, how the core has it, and when they are there.
+    pub(in crate::machine) fn reach_shared(
+        &mut self,
+        core: usize,
+        line: u32,
+        is_store: bool,
+        now: u64,
+    ) -> Result<(Words, Held, u64), Loss> {
+        let now = now + self.times.llc_cycles;
+        let found = self.llc.array.find(self.shared_set(line), line);
+        self.counts.llc.note(found.is_some());
+        let (slot, done) = match found {
+            Some(slot) => {
+                self.llc.array.touch(slot);
+                let was_asked = self.settle_others(core, slot, is_store, now);
+                (slot, now + u64::from(was_asked) * self.times.l2_cycles)
+            }
+            None => self.fetch_shared(line, now)?,
+        };
+        let entry = &mut self.llc.entries[slot];
+        entry.sharers |= 1 << core;
+        let is_alone = entry.sharers == 1 << core;
+        entry.is_owned = is_alone;
+        let held = match (is_store, is_alone) {
+            (true, _) => Held::Modified,
+            (false, true) => Held::Exclusive,
+            (false, false) => Held::Shared,
+        };
+        Ok((self.llc.data[slot], held, done))
+    }
+
+    /// A core that has a line shared is to change it: when no other has it any more.
+    pub(in crate::machine) fn upgrade(&mut self, core: usize, line: u32, now: u64) -> u64 {
+        let now = now + self.times.llc_cycles;
+        let slot = self.shared_slot(line);
+        self.counts.llc.note(true);
+        self.llc.array.touch(slot);
+        self.settle_others(core, slot, true, now);
+        self.llc.entries[slot].is_owned = true;
+        now
+    }
+
+    /// Takes a line from the other cores: from all for a store, from the one that has it alone for a load.
+    /// Whether one had to be asked for its bytes.
+    fn settle_others(&mut self, core: usize, slot: usize, is_store: bool, now: u64) -> bool {
+        let entry = self.llc.entries[slot];
+        let others = entry.sharers & !(1 << core);
+        let mut was_asked = false;
+        for other in (0..self.cores.len()).filter(|other| others & 1 << other != 0) {
+            was_asked |= entry.is_owned && self.collect(other, slot, now);
+            if is_store {
+                self.forget_private(other, self.llc.array.line(slot));
+                self.llc.entries[slot].sharers &= !(1 << other);
+            }
+        }
+        if others != 0 {
+            self.llc.entries[slot].is_owned = false;
+        }
+        was_asked
+    }
+
+    /// What a core changed goes to the shared cache, and it keeps the line shared. Whether it had changed it.
+    fn collect(&mut self, core: usize, slot: usize, now: u64) -> bool {
+        let line = self.llc.array.line(slot);
+        let second = self.second_slot(core, line);
+        let second = second.expect("a core has what the directory says");
+        let own = &mut self.cores[core];
+        let was_modified = own.l2_held[second] == Held::Modified;
+        own.l2_held[second] = Held::Shared;
+        let words = own.l2_data[second];
+        if was_modified {
+            self.absorb(slot, &words, now);
+        }
+        was_modified
+    }
+
+    /// Brings a line from memory: its slot, and when it is there.
+    fn fetch_shared(&mut self, line: u32, now: u64) -> Result<(usize, u64), Loss> {
+        let (words, done) = self.read_memory(line, now)?;
+        let slot = self.llc.array.victim(self.shared_set(line));
+        self.evict_shared(slot, now);
+        self.llc.array.put(slot, line);
+        self.llc.entries[slot] = Entry::default();
+        self.llc.data[slot] = words;
+        Ok((slot, done))
+    }
+
+    /// A line of the shared cache gets what a core made of it. With diffs, that of another line may have to go.
+    pub(in crate::machine) fn absorb(&mut self, slot: usize, words: &Words, now: u64) {
+        let line = self.llc.array.line(slot);
+        let change = difference(&self.llc.data[slot], words);
+        self.llc.data[slot] = *words;
+        self.llc.entries[slot].is_dirty = true;
+        if !self.has_diff(line) {
+            return;
+        }
+        let diffs = self.controllers.diffs.as_mut();
+        let went = diffs.and_then(|diffs| diffs.add(line, &change));
+        if let Some((line, diff)) = went {
+            // Written back, clean, and kept (§3.4).
+            let slot = self.shared_slot(line);
+            self.llc.entries[slot].is_dirty = false;
+            let words = self.llc.data[slot];
+            self.write_memory(line, &words, Some(diff), now);
+        }
+    }
+
+    /// Whether a line has a diff when it is dirty.
+    fn has_diff(&self, line: u32) -> bool {
+        self.controllers.diffs.is_some()
+            && matches!(home(line), Home::Data(line) if self.controllers.covers(line))
+    }
+
+    /// The shared cache needs a slot: the line leaves all caches, and goes to memory if it was changed.
+    pub(in crate::machine) fn evict_shared(&mut self, slot: usize, now: u64) {
+        let line = self.llc.array.line(slot);
+        if line == NO_LINE {
+            return;
+        }
+        let newest = self.take_from_cores(slot);
+        let diff = self.diff_of(slot, newest.as_ref());
+        if let Some(words) = newest {
+            self.llc.data[slot] = words;
+        }
+        let is_dirty = self.llc.entries[slot].is_dirty || newest.is_some();
+        self.llc.array.clear(slot);
+        if is_dirty {
+            let words = self.llc.data[slot];
+            self.write_memory(line, &words, diff, now);
+        }
+    }
+
+    /// The line of a slot leaves the cores' caches; its bytes if one had changed it.
+    fn take_from_cores(&mut self, slot: usize) -> Option<Words> {
+        let line = self.llc.array.line(slot);
+        let sharers = self.llc.entries[slot].sharers;
+        let mut newest = None;
+        for core in (0..self.cores.len()).filter(|core| sharers & 1 << core != 0) {
+            let second = self.second_slot(core, line);
+            let second = second.expect("a core has what the directory says");
+            if self.cores[core].l2_held[second] == Held::Modified {
+                newest = Some(self.cores[core].l2_data[second]);
+            }
+            self.forget_private(core, line);
+        }
+        newest
+    }
+
+    /// By what a line that leaves differs from NVM, with diffs: what it did so far, and what a core made of it since.
+    fn diff_of(&mut self, slot: usize, newest: Option<&Words>) -> Option<Words> {
+        let line = self.llc.array.line(slot);
+        if !self.has_diff(line) {
+            return None;
+        }
+        let mut diff = None;
+        if self.llc.entries[slot].is_dirty {
+            let diffs = self.controllers.diffs.as_mut();
+            diff = diffs.and_then(|diffs| diffs.take(line));
+        }
+        match newest {
+            None => diff,
+            Some(words) => {
+                let change = difference(&self.llc.data[slot], words);
+                Some(diff.map_or(change, |diff| difference(&diff, &change)))
+            }
+        }
+    }
+}

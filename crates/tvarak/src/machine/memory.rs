@@ -1,0 +1,51 @@
+//! Between the shared cache and memory: DRAM, NVM through the controllers, and NVM as software reaches redundancy itself.
+
+use crate::controller::state::Loss;
+use crate::line::{Home, Words, home};
+use crate::machine::state::Machine;
+
+impl Machine {
+    /// Reads a line for the shared cache: its bytes, and when they are there.
+    pub(in crate::machine) fn read_memory(
+        &mut self,
+        line: u32,
+        now: u64,
+    ) -> Result<(Words, u64), Loss> {
+        let bank = self.bank(line);
+        match home(line) {
+            Home::Data(line) => self.controllers.fill(bank, line, &mut self.nvm, now),
+            Home::Raw(line) => {
+                let (words, done) = self.nvm.read(line, now);
+                let words = words.expect("DIMMs die under designs with a controller alone");
+                Ok((words, done))
+            }
+            Home::Dram(line) => Ok(self.dram.read(line, now)),
+        }
+    }
+
+    /// Writes a line of the shared cache. No core waits for it.
+    pub(in crate::machine) fn write_memory(
+        &mut self,
+        line: u32,
+        words: &Words,
+        diff: Option<Words>,
+        now: u64,
+    ) {
+        let bank = self.bank(line);
+        match home(line) {
+            Home::Data(line) => {
+                let nvm = &mut self.nvm;
+                let written = self
+                    .controllers
+                    .write_back(bank, line, words, diff, nvm, now);
+                if let Err(loss) = written {
+                    self.losses.push(loss);
+                }
+            }
+            Home::Raw(line) => {
+                self.nvm.write(line, words, now);
+            }
+            Home::Dram(line) => self.dram.write(line, words, now),
+        }
+    }
+}

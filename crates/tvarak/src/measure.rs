@@ -1,0 +1,227 @@
+//! One workload on one design: what it took.
+
+use crate::controller::state::{Findings, Loss};
+use crate::counts::{Counts, LookUps};
+use crate::design::Design;
+use crate::machine::build::Sizes;
+use crate::machine::state::Machine;
+use crate::nvm::NvmCounts;
+use crate::parameters::Parameters;
+use crate::workload::name::Workload;
+use crate::workload::program::{Program, run};
+use crate::workload::{fio, stream};
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Cycles until the last core was done.
+    pub cycles: u64,
+    /// Look-ups of all caches, and instructions.
+    pub counts: Counts,
+    /// Accesses to NVM.
+    pub nvm: NvmCounts,
+    /// What the controllers found; nothing, without bugs.
+    pub findings: Findings,
+    /// Bytes of the memory that are not what the programs made them, once all caches were flushed; not looked at
+    /// unless asked for.
+    pub wrong_bytes: Option<u64>,
+    /// Pages of which a checksum or the parity, as the design keeps them, is wrong then.
+    pub misfitting_pages: Option<u64>,
+}
+
+/// Energy by where it went, in picojoules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Energy {
+    /// The caches of the cores, and the shared one.
+    pub caches_pj: u64,
+    /// The caches on the controllers.
+    pub controllers_pj: u64,
+    /// NVM.
+    pub nvm_pj: u64,
+    /// DRAM; reconstructed.
+    pub dram_pj: u64,
+    /// The cores, for instructions and for time; reconstructed.
+    pub cores_pj: u64,
+}
+
+impl Energy {
+    /// What the paper's Table 3 has: caches, controllers and NVM.
+    pub fn table3_pj(&self) -> u64 {
+        self.caches_pj + self.controllers_pj + self.nvm_pj
+    }
+
+    /// All.
+    pub fn all_pj(&self) -> u64 {
+        self.table3_pj() + self.dram_pj + self.cores_pj
+    }
+}
+
+impl Outcome {
+    /// Time until the last core was done.
+    pub fn runtime_ns(&self, parameters: &Parameters) -> u64 {
+        self.cycles * 1000 / parameters.cores.frequency_mhz.value
+    }
+
+    /// Look-ups of the cores' first caches that were simulated.
+    pub fn first_look_ups(&self) -> u64 {
+        self.counts.l1d.all() + self.counts.l1i.all()
+    }
+
+    /// Energy, by Table 3 and what was reconstructed.
+    pub fn energy(&self, parameters: &Parameters) -> Energy {
+        let of = |look_ups: &LookUps, hit_pj: u64, miss_pj: u64| {
+            look_ups.hits * hit_pj + look_ups.misses * miss_pj
+        };
+        let p = parameters;
+        let counts = &self.counts;
+        let l1d = LookUps {
+            hits: counts.l1d.hits + counts.l1d_own_hits,
+            misses: counts.l1d.misses,
+        };
+        let llc = LookUps {
+            hits: counts.llc.hits + counts.llc_redundancy.hits,
+            misses: counts.llc.misses + counts.llc_redundancy.misses,
+        };
+        let cores = &p.cores;
+        let static_pj = cores.static_mw.value * cores.count.value * self.runtime_ns(p);
+        Energy {
+            caches_pj: of(&l1d, p.l1d.hit_pj.value, p.l1d.miss_pj.value)
+                + of(&counts.l1i, p.l1i.hit_pj.value, p.l1i.miss_pj.value)
+                + of(&counts.l2, p.l2.hit_pj.value, p.l2.miss_pj.value)
+                + of(&llc, p.llc.hit_pj.value, p.llc.miss_pj.value),
+            controllers_pj: of(
+                &counts.controller,
+                p.controller.hit_pj.value,
+                p.controller.miss_pj.value,
+            ),
+            nvm_pj: self.nvm.all_reads() * p.nvm.read_pj.value
+                + self.nvm.all_writes() * p.nvm.write_pj.value,
+            dram_pj: counts.dram_reads * p.dram.read_pj.value
+                + counts.dram_writes * p.dram.write_pj.value,
+            cores_pj: counts.instructions * cores.instruction_pj.value + static_pj,
+        }
+    }
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum NoOutcome {
+    /// `told` said that it should end.
+    #[error("called off")]
+    CalledOff,
+    /// A page was lost.
+    #[error(transparent)]
+    Lost(#[from] Loss),
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// The workload.
+    pub workload: Workload,
+    /// The design.
+    pub design: Design,
+    /// The same seed gives the same run.
+    pub seed: u64,
+    /// Look at every byte that was accessed, at every checksum and all parity once it is done.
+    pub is_checked: bool,
+}
+
+/// Measures a workload on a design. `told` hears of the steps so far, and calls it off by returning false.
+///
+/// # Errors
+/// It was called off, or a page was lost.
+pub fn measure(
+    parameters: &Parameters,
+    scope: &Scope,
+    told: &mut dyn FnMut(u64) -> bool,
+) -> Result<Outcome, NoOutcome> {
+    let seed = scope.seed;
+    match scope.workload {
+        Workload::Fio(access) => {
+            let threads = fio::threads(parameters, scope.design, access, seed);
+            perform(
+                parameters,
+                scope,
+                fio::sizes(parameters, seed),
+                threads,
+                told,
+            )
+        }
+        Workload::Stream(kernel) => {
+            let threads = stream::threads(parameters, scope.design, kernel);
+            perform(
+                parameters,
+                scope,
+                stream::sizes(parameters, seed),
+                threads,
+                told,
+            )
+        }
+    }
+}
+
+/// Steps of all threads of a workload.
+pub fn steps(parameters: &Parameters, workload: Workload) -> u64 {
+    match workload {
+        Workload::Fio(_) => {
+            let fio = &parameters.fio;
+            fio.threads.value * (fio.work_bytes.value / fio.access_bytes.value)
+        }
+        Workload::Stream(_) => parameters.stream.array_bytes.value / crate::line::LINE_BYTES,
+    }
+}
+
+fn perform<P: Program>(
+    parameters: &Parameters,
+    scope: &Scope,
+    sizes: Sizes,
+    mut threads: Vec<P>,
+    told: &mut dyn FnMut(u64) -> bool,
+) -> Result<Outcome, NoOutcome> {
+    let mut machine = Machine::new(parameters, scope.design, &sizes);
+    let mut is_called_off = false;
+    run(&mut machine, &mut threads, &mut |steps| {
+        is_called_off = !told(steps);
+        !is_called_off
+    })?;
+    if is_called_off {
+        return Err(NoOutcome::CalledOff);
+    }
+    let mut outcome = Outcome {
+        cycles: machine.now(),
+        counts: machine.counts(),
+        nvm: machine.nvm.counts,
+        findings: machine.controllers.findings,
+        wrong_bytes: None,
+        misfitting_pages: None,
+    };
+    if scope.is_checked {
+        for thread in &mut threads {
+            thread.settle(&mut machine)?;
+        }
+        machine.flush(&mut fastrand::Rng::with_seed(scope.seed));
+        let mut wrong = 0;
+        for thread in &threads {
+            wrong += thread.wrong_bytes(&mut machine)?;
+        }
+        outcome.wrong_bytes = Some(wrong);
+        outcome.misfitting_pages = misfitting_pages(&machine, scope.design);
+    }
+    Ok(outcome)
+}
+
+/// Pages that do not fit what the design keeps of them; none where it keeps nothing.
+fn misfitting_pages(machine: &Machine, design: Design) -> Option<u64> {
+    let contents = &machine.nvm.contents;
+    let is_wrong = |page: &u32| {
+        let (is_sum_wrong, is_parity_wrong) = contents.misfits(*page);
+        let has_sums = design != Design::TxbObject;
+        let has_line_sums = design.has_line_sums() || design == Design::TxbObject;
+        is_parity_wrong
+            || has_sums && is_sum_wrong
+            || has_line_sums && contents.line_sums_misfit(*page)
+    };
+    let pages = 0..machine.nvm.layout.data_pages;
+    (design != Design::Baseline).then(|| pages.filter(is_wrong).count() as u64)
+}

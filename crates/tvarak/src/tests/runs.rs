@@ -1,0 +1,56 @@
+//! Whole workloads, scaled down.
+
+use crate::design::Design;
+use crate::measure::{Scope, measure};
+use crate::parameters::Parameters;
+use crate::workload::name::Workload;
+
+fn outcome(workload: Workload, design: Design) -> crate::measure::Outcome {
+    let mut parameters = Parameters::paper()
+        .scaled_down(64)
+        .expect("Table 3 can be scaled");
+    // Memory and work less than that: what a run leaves is looked at byte by byte.
+    parameters.fio.region_bytes.value /= 16;
+    parameters.fio.work_bytes.value /= 16;
+    parameters.stream.array_bytes.value /= 8;
+    let scope = Scope {
+        workload,
+        design,
+        seed: 3,
+        is_checked: true,
+    };
+    measure(&parameters, &scope, &mut |_| true).expect("no bugs are planted")
+}
+
+#[test]
+fn every_workload_leaves_what_it_wrote_and_its_protection() {
+    for workload in Workload::all() {
+        let baseline = outcome(workload, Design::Baseline);
+        assert_eq!(baseline.wrong_bytes, Some(0), "{}", workload.as_str());
+        for design in [
+            Design::Tvarak,
+            Design::TxbObject,
+            Design::TxbPage,
+            Design::Passes,
+        ] {
+            let outcome = outcome(workload, design);
+            let what = format!("{} on {}", workload.as_str(), design.as_str());
+            assert_eq!(outcome.wrong_bytes, Some(0), "{what}");
+            assert_eq!(outcome.misfitting_pages, Some(0), "{what}");
+            assert_eq!(outcome.findings, crate::Findings::default(), "{what}");
+            // The same work (§4): software executes more for redundancy.
+            let [own, more] = [&baseline, &outcome].map(|outcome| outcome.counts.instructions);
+            assert!(
+                more == own || design.is_in_software() && more > own,
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let workload = Workload::named("fio-rand-write").unwrap()[0];
+    let runs = [(), ()].map(|()| outcome(workload, Design::Tvarak));
+    assert_eq!(runs[0], runs[1]);
+}

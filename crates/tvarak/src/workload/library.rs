@@ -1,0 +1,168 @@
+//! The designs in software (§4): a library that a program tells of each write, at the end of which it makes checksums and
+//! parity, through the caches like any other data.
+//!
+//! What a program writes at once is a line here: an access of fio, a line of stream's array. `TxB-Object-Csums` keeps a
+//! checksum for each such object, where the controllers would have a DAX-CL-checksum, and computes it from what was
+//! written. `TxB-Page-Csums` keeps the system checksums, and reads the whole page for one. Both change parity by the
+//! difference, and neither verifies what a program reads, as in the paper.
+
+use crate::controller::state::Loss;
+use crate::design::Design;
+use crate::line::{
+    LINE_BYTES, PAGE_LINES, PageWords, Words, line_sum, page_sum, raw_address, set_sum,
+};
+use crate::machine::state::Machine;
+use crate::parameters::Parameters;
+
+/// Words that one instruction moves: 16 bytes.
+const MOVE_WORDS: usize = 2;
+/// Moves of a line.
+const MOVES: u64 = 4;
+/// Loads of the eight bytes that one instruction sums up, of a line: the first is simulated, the others hit behind it.
+const SUM_LOADS: u64 = 8;
+
+/// The library.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    is_by_page: bool,
+    call_instructions: u64,
+    sum_instructions: u64,
+    parity_instructions: u64,
+    copy_instructions: u64,
+}
+
+impl Library {
+    /// The one of a design that keeps redundancy at the end of each write.
+    pub fn of(design: Design, parameters: &Parameters) -> Option<Library> {
+        match design {
+            Design::TxbPage => Some(Library::by_page(parameters)),
+            Design::TxbObject => Some(Library {
+                is_by_page: false,
+                ..Library::by_page(parameters)
+            }),
+            _ => None,
+        }
+    }
+
+    /// One that keeps system checksums.
+    pub fn by_page(parameters: &Parameters) -> Library {
+        let txb = &parameters.txb;
+        Library {
+            is_by_page: true,
+            call_instructions: txb.call_instructions.value,
+            sum_instructions: txb.sum_line_instructions.value.saturating_sub(1),
+            parity_instructions: txb.parity_line_instructions.value.saturating_sub(2 * MOVES),
+            copy_instructions: txb.copy_line_instructions.value.saturating_sub(MOVES),
+        }
+    }
+
+    /// Before a line of the file is written: copies it, and returns what it holds.
+    ///
+    /// # Errors
+    /// It is lost.
+    pub fn before(&self, machine: &mut Machine, core: usize, line: u64) -> Result<Words, Loss> {
+        let mut old = [0; 8];
+        for (at, part) in old.chunks_mut(MOVE_WORDS).enumerate() {
+            machine.load(core, line * LINE_BYTES + 16 * at as u64, part)?;
+        }
+        machine.compute(core, self.copy_instructions, MOVES);
+        Ok(old)
+    }
+
+    /// A line of the file that held `old` was written.
+    ///
+    /// # Errors
+    /// Data or redundancy that it reads is lost.
+    pub fn after(
+        &self,
+        machine: &mut Machine,
+        core: usize,
+        line: u64,
+        old: &Words,
+    ) -> Result<(), Loss> {
+        machine.compute(core, self.call_instructions, 0);
+        let layout = machine.nvm.layout;
+        let page = line as u32 / PAGE_LINES;
+        let new = match self.is_by_page {
+            true => {
+                let words = self.read_page(machine, core, page)?;
+                store_sum(machine, core, layout.sum(page), page_sum(&words))?;
+                words[line as usize % PAGE_LINES as usize]
+            }
+            false => {
+                let words = self.read_line(machine, core, line)?;
+                store_sum(
+                    machine,
+                    core,
+                    layout.line_sum(line as u32),
+                    line_sum(&words),
+                )?;
+                words
+            }
+        };
+        let parity = layout.parity(layout.stripe(page), line as u32 % PAGE_LINES);
+        for (at, (old, new)) in old
+            .chunks(MOVE_WORDS)
+            .zip(new.chunks(MOVE_WORDS))
+            .enumerate()
+        {
+            let address = raw_address(parity) + 16 * at as u64;
+            let mut words = [0; MOVE_WORDS];
+            machine.load(core, address, &mut words)?;
+            let words = std::array::from_fn::<u64, MOVE_WORDS, _>(|word| {
+                words[word] ^ old[word] ^ new[word]
+            });
+            machine.store(core, address, &words)?;
+        }
+        self.compute_parity(machine, core);
+        Ok(())
+    }
+
+    /// What the parity of a line takes beside the accesses that are simulated.
+    pub fn compute_parity(&self, machine: &mut Machine, core: usize) {
+        machine.compute(core, self.parity_instructions, 2 * MOVES);
+    }
+
+    fn read_line(&self, machine: &mut Machine, core: usize, line: u64) -> Result<Words, Loss> {
+        let mut words = [0; 8];
+        machine.load(core, line * LINE_BYTES, &mut words)?;
+        machine.compute(core, self.sum_instructions, SUM_LOADS - 1);
+        Ok(words)
+    }
+
+    /// Reads a page of the file, line by line, and sums it up.
+    ///
+    /// # Errors
+    /// It is lost.
+    pub fn read_page(
+        &self,
+        machine: &mut Machine,
+        core: usize,
+        page: u32,
+    ) -> Result<PageWords, Loss> {
+        let mut words = [[0; 8]; PAGE_LINES as usize];
+        for (at, words) in words.iter_mut().enumerate() {
+            let line = u64::from(page * PAGE_LINES) + at as u64;
+            *words = self.read_line(machine, core, line)?;
+        }
+        Ok(words)
+    }
+}
+
+/// Stores a checksum at its place on the DIMMs.
+///
+/// # Errors
+/// Never so far: what holds checksums is not verified.
+pub fn store_sum(
+    machine: &mut Machine,
+    core: usize,
+    (line, place): (u32, u32),
+    sum: u32,
+) -> Result<(), Loss> {
+    let address = raw_address(line) + u64::from(place / 2) * 8;
+    let mut word = [0];
+    machine.load(core, address, &mut word)?;
+    let mut words = [word[0]; 8];
+    set_sum(&mut words, place % 2, sum);
+    machine.store(core, address, &words[..1])
+}

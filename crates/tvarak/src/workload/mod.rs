@@ -1,0 +1,8 @@
+//! Workloads: programs on the cores of a machine, which load and store real bytes.
+
+pub mod fio;
+pub mod library;
+pub mod name;
+pub mod passes;
+pub mod program;
+pub mod stream;
