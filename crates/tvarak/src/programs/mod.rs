@@ -4,5 +4,7 @@
 pub mod core;
 pub mod heap;
 pub mod memory;
+pub mod nstore;
+pub mod redis;
 pub mod trees;
 pub mod vector;

@@ -82,7 +82,7 @@ impl Heap {
         let mut next = memory.word(record + CLASS_NEXT)?;
         let mut end = memory.pointer(record + CLASS_END)?;
         self.log_header(memory, record, CLASS_BYTES)?;
-        if next == end {
+        if next == end || next == 0 {
             let run = (RUN_BYTES / size).max(1) * size;
             next = memory.pointer(UNUSED_AT)?;
             end = next + run;
@@ -94,6 +94,8 @@ impl Heap {
             }
             self.log_header(memory, UNUSED_AT, 8)?;
             memory.set(UNUSED_AT, end)?;
+            // No run, until both of its ends are there: without a log, that is what is left when power fails.
+            memory.set(record + CLASS_NEXT, 0)?;
             memory.set(record + CLASS_END, end)?;
         }
         memory.set(record + CLASS_NEXT, next + size)?;

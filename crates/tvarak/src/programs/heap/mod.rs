@@ -44,6 +44,7 @@ pub struct Heap {
     freed: Vec<u64>,
     is_running: bool,
     has_snapshot: bool,
+    is_logged: bool,
 }
 
 impl Heap {
@@ -87,6 +88,7 @@ impl Heap {
             freed: Vec::new(),
             is_running: false,
             has_snapshot: false,
+            is_logged: true,
         }
     }
 

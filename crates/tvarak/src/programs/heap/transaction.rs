@@ -22,18 +22,32 @@ impl Heap {
     /// # Panics
     /// If one runs.
     pub fn begin(&mut self, memory: &mut impl Memory) -> Result<(), Halt> {
-        assert!(!self.is_running, "transactions do not nest");
-        self.is_running = true;
-        self.log_end = 0;
-        self.has_snapshot = false;
-        self.changes.clear();
-        self.freed.clear();
+        self.start(true);
         // Of the three stores of an empty transaction, here and at its end.
         memory.work(self.costs.transaction.without(3));
         memory.set(STATE_AT, STATE_STARTED)?;
         self.changes
             .push(header_change(STATE_AT, LOG_END_AT + 8 - STATE_AT, None));
         Ok(())
+    }
+
+    /// Begins a transaction of a program that has a log of its own: nothing is kept, and nothing rolled back. Each list of
+    /// free objects is right at every store; what was allocated and is not linked yet is lost to all when power fails.
+    ///
+    /// # Panics
+    /// If one runs.
+    pub fn begin_unlogged(&mut self) {
+        self.start(false);
+    }
+
+    fn start(&mut self, is_logged: bool) {
+        assert!(!self.is_running, "transactions do not nest");
+        self.is_running = true;
+        self.is_logged = is_logged;
+        self.log_end = 0;
+        self.has_snapshot = false;
+        self.changes.clear();
+        self.freed.clear();
     }
 
     /// Ends the transaction: all of it is there from now on, whatever happens.
@@ -55,7 +69,9 @@ impl Heap {
                 before: None,
             });
         }
-        memory.set(STATE_AT, STATE_NONE)?;
+        if self.is_logged {
+            memory.set(STATE_AT, STATE_NONE)?;
+        }
         self.is_running = false;
         memory.end_transaction(&self.changes)
     }
@@ -106,6 +122,9 @@ impl Heap {
 
     /// Keeps what the program is to change: what that takes was counted as such.
     fn keep(&mut self, memory: &mut impl Memory, change: Change) -> Result<(), Halt> {
+        if !self.is_logged {
+            return self.log(memory, change);
+        }
         let moves = (change.changed.end - change.changed.start).div_ceil(MOVE_BYTES);
         let mut work = self
             .costs
@@ -151,6 +170,11 @@ impl Heap {
     }
 
     fn log(&mut self, memory: &mut impl Memory, mut change: Change) -> Result<(), Halt> {
+        if !self.is_logged {
+            change.before = None;
+            self.changes.push(change);
+            return Ok(());
+        }
         let bytes = change.changed.end - change.changed.start;
         let entry = LOG_AT + self.log_end;
         let end = self.log_end + ENTRY_HEADER_BYTES + bytes;
