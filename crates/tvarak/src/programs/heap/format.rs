@@ -66,12 +66,12 @@ const _: () = assert!(RUN_BYTES >= LARGEST_STEP_BYTES && OBJECTS_AT.is_multiple_
 /// The class of an object of so many bytes, header included, and the bytes that it takes.
 pub fn class_of(bytes: u64) -> Option<(u64, u64)> {
     match bytes {
-        ..=SMALLEST_BYTES => Some((0, SMALLEST_BYTES)),
-        ..=LARGEST_STEP_BYTES => {
+        _ if bytes <= SMALLEST_BYTES => Some((0, SMALLEST_BYTES)),
+        _ if bytes <= LARGEST_STEP_BYTES => {
             let class = (bytes - SMALLEST_BYTES).div_ceil(64);
             Some((class, SMALLEST_BYTES + class * 64))
         }
-        ..=LARGEST_BYTES => {
+        _ if bytes <= LARGEST_BYTES => {
             let size = bytes.next_power_of_two();
             let beyond = size.trailing_zeros() - LARGEST_STEP_BYTES.trailing_zeros();
             Some((STEP_CLASSES + u64::from(beyond) - 1, size))

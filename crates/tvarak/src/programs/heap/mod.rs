@@ -79,6 +79,11 @@ impl Heap {
         Ok(Heap::closed(region_bytes, costs))
     }
 
+    /// Another one of the same region, for a look at it while no transaction runs.
+    pub fn closed_like(other: &Heap) -> Heap {
+        Heap::closed(other.region_bytes, other.costs)
+    }
+
     fn closed(region_bytes: u64, costs: HeapCosts) -> Heap {
         Heap {
             region_bytes,

@@ -73,7 +73,13 @@ fn sorted_keys_make_no_difference() {
 /// Keys that make nodes split and rotate.
 fn keys() -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(9);
-    let key = |at: u64| if at % 3 == 0 { at } else { random.u64(..) };
+    let key = |at: u64| {
+        if at.is_multiple_of(3) {
+            at
+        } else {
+            random.u64(..)
+        }
+    };
     (0..60).map(key).collect()
 }
 
