@@ -161,9 +161,16 @@ pub trait Memory {
         let mut at = 0;
         while at < words.len() {
             let next = address + 8 * at as u64;
-            let end = (at + words_of_move(next)).min(words.len());
-            self.load(next, &mut words[at..end])?;
-            at = end;
+            // Of a known length each, so that none is a call to move bytes.
+            if is_pair(next) && at + 1 < words.len() {
+                let mut pair = [0; MOVE_WORDS];
+                self.load(next, &mut pair)?;
+                words[at..at + 2].copy_from_slice(&pair);
+                at += 2;
+            } else {
+                words[at] = self.word(next)?;
+                at += 1;
+            }
         }
         Ok(())
     }
@@ -176,18 +183,19 @@ pub trait Memory {
         let mut at = 0;
         while at < words.len() {
             let next = address + 8 * at as u64;
-            let end = (at + words_of_move(next)).min(words.len());
-            self.store(next, &words[at..end])?;
-            at = end;
+            if is_pair(next) && at + 1 < words.len() {
+                self.store(next, &[words[at], words[at + 1]])?;
+                at += 2;
+            } else {
+                self.set(next, words[at])?;
+                at += 1;
+            }
         }
         Ok(())
     }
 }
 
-/// Words from an address on that one instruction moves: none crosses a line.
-fn words_of_move(address: u64) -> usize {
-    match address % MOVE_BYTES {
-        0 => MOVE_WORDS,
-        _ => 1,
-    }
+/// Whether one instruction moves two words from an address on: none crosses a line.
+fn is_pair(address: u64) -> bool {
+    address.is_multiple_of(MOVE_BYTES)
 }

@@ -21,8 +21,13 @@ impl Key {
     /// # Panics
     /// If it has more digits.
     pub fn of(number: u64) -> Key {
-        let text = format!("key:{number:012}");
-        let bytes: [u8; 16] = text.as_bytes().try_into().expect("a key has sixteen bytes");
+        let mut bytes = *b"key:000000000000";
+        let mut left = number;
+        for digit in bytes[4..].iter_mut().rev() {
+            *digit += (left % 10) as u8;
+            left /= 10;
+        }
+        assert!(left == 0, "a key has twelve digits");
         let [low, high] = [0, 8].map(|at| {
             let part: [u8; 8] = bytes[at..at + 8].try_into().expect("half of a key");
             u64::from_le_bytes(part)
@@ -98,5 +103,20 @@ pub fn kept(number: u64, bytes: u64) -> u64 {
     match bytes {
         8.. => number,
         _ => number & ((1 << (8 * bytes)) - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_redis_benchmark_makes_of_a_number() {
+        let bytes: Vec<u8> = Key::of(120_450)
+            .words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        assert_eq!(bytes, b"key:000000120450");
     }
 }
