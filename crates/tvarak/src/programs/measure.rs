@@ -116,7 +116,11 @@ pub fn schedule(parameters: &Parameters, application: Application, seed: u64) ->
     );
     let plan = Plan {
         kind,
-        heap: heap_costs(&parameters.heap),
+        heap: match kind {
+            // It has an allocator of its own, which what a transaction takes includes.
+            StoreKind::NStore(_) => HeapCosts::default(),
+            StoreKind::Redis(_) | StoreKind::Tree(..) => heap_costs(&parameters.heap),
+        },
         keys: keys.saturating_sub(inserted).max(1),
         is_insert,
         writes_percent: application.writes_percent(),

@@ -1,6 +1,6 @@
 //! One of the programs, as its workload sees it: keys, each with the values of one or ten fields.
 
-use crate::programs::heap::Heap;
+use crate::programs::heap::{Heap, OBJECT_HEADER_BYTES, class_of};
 use crate::programs::memory::{Halt, Memory};
 use crate::programs::nstore::{FIELDS, NStore, NStoreCosts};
 use crate::programs::redis::{Redis, RedisCosts};
@@ -30,18 +30,25 @@ impl StoreKind {
     pub fn region_bytes(&self, keys: u64) -> u64 {
         // Runs that are not full, small tables, and what only a few have.
         const MORE_BYTES: u64 = 1 << 20;
-        let key_bytes = match self {
-            // Key, value, entry; tables of twice the keys at most, all that there were.
-            StoreKind::Redis(costs) => 3 * 128 + costs.value_bytes + 128,
-            StoreKind::Tree(..) => 144,
-            StoreKind::NStore(costs) => 128 + FIELDS * (costs.field_bytes + 64).max(128) + 144,
-        };
-        let log_bytes = match self {
-            StoreKind::NStore(costs) => costs.log_nodes * (128 + costs.field_bytes + 128),
-            StoreKind::Redis(_) | StoreKind::Tree(..) => 0,
+        // Of a tree, for each key; of the B-tree's nodes, three keys at least share one.
+        const KEY_BYTES: u64 = 144;
+        let (key_bytes, log_bytes) = match self {
+            // Key, value, entry; tables of twice the keys at most, and all that there were before.
+            StoreKind::Redis(costs) => (object_bytes(costs.value_bytes + 24) + 2 * 128 + 128, 0),
+            StoreKind::Tree(..) => (KEY_BYTES, 0),
+            StoreKind::NStore(costs) => {
+                let field_bytes = object_bytes(costs.field_bytes + 8);
+                let tuple_bytes = 128 + FIELDS * field_bytes + KEY_BYTES;
+                (tuple_bytes, (costs.log_nodes + 1) * (128 + field_bytes))
+            }
         };
         (MORE_BYTES + keys * key_bytes + log_bytes).next_multiple_of(4096)
     }
+}
+
+/// What an object of so many bytes takes in a heap.
+fn object_bytes(bytes: u64) -> u64 {
+    class_of(bytes + OBJECT_HEADER_BYTES).map_or(u64::MAX, |(_, size)| size)
 }
 
 /// A program in a heap.

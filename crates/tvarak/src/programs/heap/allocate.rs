@@ -117,12 +117,4 @@ impl Heap {
         memory.set(object, head)?;
         memory.set(record, first)
     }
-
-    /// What can be allocated before the region is full, at least: what was never used.
-    ///
-    /// # Errors
-    /// The header is lost.
-    pub fn unused_bytes(&self, memory: &mut impl Memory) -> Result<u64, Halt> {
-        Ok(self.region_bytes - memory.word(UNUSED_AT)?)
-    }
 }
