@@ -210,6 +210,7 @@ pub fn text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::name::Workload;
     use std::collections::HashSet;
 
     #[test]
@@ -227,12 +228,21 @@ mod tests {
     /// What this crate simulates and what the paper says of it go by the same names.
     #[test]
     fn workloads_that_are_simulated_are_named_as_the_command_does() {
-        for workload in crate::workload::name::Workload::all() {
+        let unsaid = |workload: &Workload| {
+            // Of these the text says that their trends are the same.
+            use crate::programs::application::{Application, TreeLoad};
+            matches!(
+                workload,
+                Workload::Program(Application::Tree(_, TreeLoad::Update | TreeLoad::Read))
+            )
+        };
+        for workload in Workload::all().into_iter().filter(|all| !unsaid(all)) {
             let name = workload.as_str();
-            assert!(
-                CLAIMS.iter().any(|claim| claim.workload.contains(name)),
-                "{name}"
-            );
+            let is_said = |claim: &Claim| {
+                let meant = Workload::named(claim.workload);
+                claim.workload.contains(name) || meant.is_ok_and(|all| all.contains(&workload))
+            };
+            assert!(CLAIMS.iter().any(is_said), "{name}");
         }
         // The paper has the asynchronous one in its Table 1 alone.
         let is_measured = |design: &crate::Design| *design != crate::Design::Passes;

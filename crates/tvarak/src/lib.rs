@@ -20,6 +20,7 @@ pub mod measure;
 pub mod mutants;
 pub mod nvm;
 pub mod parameters;
+pub mod programs;
 pub mod row;
 mod sparse;
 pub mod workload;

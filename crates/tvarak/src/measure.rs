@@ -7,6 +7,9 @@ use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
 use crate::nvm::NvmCounts;
 use crate::parameters::Parameters;
+use crate::programs::application::Application;
+use crate::programs::instance::Instance;
+use crate::programs::measure::{self as programs, Before};
 use crate::workload::name::Workload;
 use crate::workload::program::{Program, run};
 use crate::workload::{fio, stream};
@@ -158,6 +161,7 @@ pub fn measure(
                 told,
             )
         }
+        Workload::Program(application) => perform_programs(parameters, scope, application, told),
     }
 }
 
@@ -169,7 +173,51 @@ pub fn steps(parameters: &Parameters, workload: Workload) -> u64 {
             fio.threads.value * (fio.work_bytes.value / fio.access_bytes.value)
         }
         Workload::Stream(_) => parameters.stream.array_bytes.value / crate::line::LINE_BYTES,
+        Workload::Program(application) => {
+            let schedule = programs::schedule(parameters, application, 0);
+            schedule.instances * (schedule.warm_up_operations + schedule.plan.operations)
+        }
     }
+}
+
+/// Programs run twice: to warm the caches up, and to be measured.
+fn perform_programs(
+    parameters: &Parameters,
+    scope: &Scope,
+    application: Application,
+    told: &mut dyn FnMut(u64) -> bool,
+) -> Result<Outcome, NoOutcome> {
+    let schedule = programs::schedule(parameters, application, scope.seed);
+    let (mut machine, mut instances) = programs::build(parameters, scope.design, &schedule);
+    let mut run_all = |machine: &mut Machine, instances: &mut [Instance], operations, before| {
+        for instance in instances.iter_mut() {
+            instance.allow(operations);
+        }
+        let mut is_called_off = false;
+        run(machine, instances, &mut |steps| {
+            is_called_off = !told(before + steps);
+            !is_called_off
+        })?;
+        match is_called_off {
+            true => Err(NoOutcome::CalledOff),
+            false => Ok(()),
+        }
+    };
+    let warm_up = schedule.warm_up_operations;
+    run_all(&mut machine, &mut instances, warm_up, 0)?;
+    let before = Before::of(&machine);
+    let done = warm_up * schedule.instances;
+    run_all(&mut machine, &mut instances, schedule.plan.operations, done)?;
+    let (cycles, counts, nvm) = before.since(&machine);
+    let outcome = Outcome {
+        cycles,
+        counts,
+        nvm,
+        findings: machine.controllers.findings,
+        wrong_bytes: None,
+        misfitting_pages: None,
+    };
+    checked(machine, scope, &mut instances, outcome)
 }
 
 fn perform<P: Program>(
@@ -188,7 +236,7 @@ fn perform<P: Program>(
     if is_called_off {
         return Err(NoOutcome::CalledOff);
     }
-    let mut outcome = Outcome {
+    let outcome = Outcome {
         cycles: machine.now(),
         counts: machine.counts(),
         nvm: machine.nvm.counts,
@@ -196,13 +244,23 @@ fn perform<P: Program>(
         wrong_bytes: None,
         misfitting_pages: None,
     };
+    checked(machine, scope, &mut threads, outcome)
+}
+
+/// Looks at what is left, if that was asked for.
+fn checked<P: Program>(
+    mut machine: Machine,
+    scope: &Scope,
+    threads: &mut [P],
+    mut outcome: Outcome,
+) -> Result<Outcome, NoOutcome> {
     if scope.is_checked {
-        for thread in &mut threads {
+        for thread in threads.iter_mut() {
             thread.settle(&mut machine)?;
         }
         machine.flush(&mut fastrand::Rng::with_seed(scope.seed));
         let mut wrong = 0;
-        for thread in &threads {
+        for thread in threads {
             wrong += thread.wrong_bytes(&mut machine)?;
         }
         outcome.wrong_bytes = Some(wrong);

@@ -11,6 +11,7 @@ use crate::sparse::Sparse;
 pub struct Contents {
     layout: Layout,
     seed: u64,
+    is_blank: bool,
     lines: Sparse,
 }
 
@@ -27,12 +28,25 @@ impl Contents {
         Contents {
             layout,
             seed,
+            is_blank: false,
             lines: Sparse::new(layout.lines()),
         }
     }
 
+    /// Makes the file one of zeroes, protected and mapped.
+    ///
+    /// # Panics
+    /// If it was written.
+    pub fn make_blank(&mut self) {
+        assert!(self.is_untouched(), "the file was written");
+        self.is_blank = true;
+    }
+
     /// A line of the file as it was before anybody wrote it.
     pub fn generated_data(&self, line: u32) -> Words {
+        if self.is_blank {
+            return [0; 8];
+        }
         let first = mix(self.seed ^ u64::from(line) << 8);
         std::array::from_fn(|word| mix(first.wrapping_add(word as u64 * 0x9E37_79B9_7F4A_7C15)))
     }

@@ -8,6 +8,17 @@ const CACHE_BYTES_MOST: u64 = 1 << 30;
 const FILE_BYTES_MOST: u64 = 1 << 34;
 /// Cycles, nanoseconds, picojoules, instructions or number of anything, at most: far more than there is.
 const MOST: i64 = 1 << 16;
+/// Keys, tuples, or operations on them, at most.
+const ENTRIES_MOST: i64 = 1 << 24;
+/// The names of these.
+const ENTRIES: [&str; 6] = [
+    "operations",
+    "requests",
+    "keys",
+    "transactions",
+    "tuples",
+    "log_nodes",
+];
 /// Cores, banks of the LLC, DIMMs: a bit of a word of 16 for each.
 const PARTS: std::ops::RangeInclusive<u64> = 1..=16;
 
@@ -21,9 +32,10 @@ pub(in crate::parameters) fn magnitudes(table: &toml::Table) -> Result<(), Param
         .filter_map(|(name, section)| Some((name, section.as_table()?)));
     for (section, values) in sections {
         for (key, value) in values {
-            let most = match key.ends_with("_bytes") || key.ends_with("_us") {
-                true => 1 << 36,
-                false => MOST,
+            let most = match key.as_str() {
+                _ if key.ends_with("_bytes") || key.ends_with("_us") => 1 << 36,
+                key if ENTRIES.contains(&key) => ENTRIES_MOST,
+                _ => MOST,
             };
             let value = value.get("value").and_then(toml::Value::as_integer);
             if value.is_some_and(|value| value > most) {
@@ -45,8 +57,13 @@ impl Parameters {
     /// # Errors
     /// A machine cannot be built of them, or the work does not fit it.
     pub(in crate::parameters) fn check(&self) -> Result<(), ParametersError> {
-        let rules = self.sizes().into_iter().chain(self.work());
-        match rules.into_iter().find(|(holds, _)| !holds) {
+        let work = self.work().into_iter().chain(self.programs());
+        match self
+            .sizes()
+            .into_iter()
+            .chain(work)
+            .find(|(holds, _)| !holds)
+        {
             None => Ok(()),
             Some((_, rule)) => Err(ParametersError(format!("describe no machine: {rule}"))),
         }
@@ -154,6 +171,46 @@ impl Parameters {
             (
                 stream.array_bytes.value > 0 && stream.array_bytes.value.is_multiple_of(4096),
                 "stream.array_bytes is no multiple of a page",
+            ),
+        ]
+    }
+
+    fn programs(&self) -> [(bool, &'static str); 4] {
+        let (redis, trees, store) = (&self.redis, &self.trees, &self.nstore);
+        let cores = 1..=self.cores.count.value;
+        let value_bytes = redis.value_bytes.value.min(1 << 12);
+        let field_bytes = store.field_bytes.value.min(1 << 12);
+        // What `StoreKind::region_bytes` has for each, rounded up.
+        let redis_bytes = redis.instances.value * redis.keys.value * (640 + value_bytes);
+        let tree_bytes = trees.instances.value * trees.operations.value * 192;
+        let tuple_bytes = 512 + 10 * (128 + field_bytes);
+        let store_bytes =
+            (store.tuples.value + store.log_nodes.value * store.threads.value) * tuple_bytes;
+        [
+            (
+                [&redis.instances, &trees.instances, &store.threads]
+                    .iter()
+                    .all(|threads| cores.contains(&threads.value)),
+                "a program has more instances than there are cores, or none",
+            ),
+            (
+                [redis_bytes, tree_bytes, store_bytes]
+                    .iter()
+                    .all(|bytes| *bytes <= FILE_BYTES_MOST),
+                "the file of redis, trees or nstore has more than 16 GiB",
+            ),
+            (
+                (1..=1 << 12).contains(&redis.value_bytes.value)
+                    && (8..=1 << 12).contains(&store.field_bytes.value)
+                    && store.hot_tuples_percent.value <= 100
+                    && store.hot_transactions_percent.value <= 100,
+                "redis.value_bytes are 1 to 4096, nstore.field_bytes 8 to 4096, and its percents of 100",
+            ),
+            (
+                self.programs.work_divisor.value > 0
+                    && self.programs.warm_up_divisor.value > 0
+                    && self.programs.code_bytes.value <= 1 << 20,
+                "a divisor of programs is nought, or programs.code_bytes is above 1 MiB",
             ),
         ]
     }

@@ -83,6 +83,13 @@ impl Parameters {
             &mut self.fio.code_bytes,
             &mut self.stream.array_bytes,
             &mut self.passes.period_us,
+            &mut self.programs.code_bytes,
+            &mut self.trees.operations,
+            &mut self.redis.requests,
+            &mut self.redis.keys,
+            &mut self.nstore.transactions,
+            &mut self.nstore.tuples,
+            &mut self.nstore.log_nodes,
         ] {
             size.value /= factor;
         }
@@ -110,6 +117,9 @@ impl Parameters {
             (&mut parameters.cores.count, 3),
             (&mut parameters.fio.threads, 3),
             (&mut parameters.stream.threads, 3),
+            (&mut parameters.trees.instances, 3),
+            (&mut parameters.redis.instances, 3),
+            (&mut parameters.nstore.threads, 3),
             (&mut parameters.controller.cache_ways, 2),
             (&mut parameters.controller.cache_bytes, 64 * 4),
         ] {

@@ -6,7 +6,7 @@ mod sections;
 mod sourced;
 
 pub use sections::{
-    CacheLevel, Controller, Cores, Fio, Llc, Memory, Parameters, ParametersError, Passes, Stream,
-    Txb,
+    CacheLevel, Controller, Cores, Fio, HeapWork, Llc, Memory, NStore, Parameters, ParametersError,
+    Passes, Programs, Redis, Stream, TreeWork, Trees, Txb,
 };
 pub use sourced::{Source, Sourced};

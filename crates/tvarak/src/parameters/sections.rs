@@ -74,6 +74,45 @@ section! {
     Passes { period_us, first_store_ns, scan_page_ns }
 }
 
+section! {
+    /// The programs, all of them.
+    Programs { work_divisor, warm_up_divisor, code_bytes }
+}
+section! {
+    /// A heap with transactions.
+    HeapWork {
+        transaction_instructions, transaction_own_accesses, first_snapshot_instructions,
+        first_snapshot_own_accesses, snapshot_instructions, snapshot_own_accesses, snapshot_move_instructions,
+        snapshot_move_own_accesses, allocate_instructions, allocate_own_accesses, free_instructions,
+        free_own_accesses,
+    }
+}
+section! {
+    /// The trees, as §4.3 has them.
+    Trees { instances, operations }
+}
+section! {
+    /// One of the trees.
+    TreeWork {
+        get_instructions, get_own_accesses, get_level_instructions, get_level_own_accesses, insert_instructions,
+        insert_own_accesses, insert_level_instructions, insert_level_own_accesses,
+    }
+}
+section! {
+    /// Redis, as §4.2 has it.
+    Redis {
+        instances, requests, keys, value_bytes, set_instructions, set_own_accesses, get_instructions,
+        get_own_accesses,
+    }
+}
+section! {
+    /// N-Store, as §4.4 has it.
+    NStore {
+        threads, transactions, tuples, field_bytes, log_nodes, hot_tuples_percent, hot_transactions_percent,
+        update_instructions, update_own_accesses, read_instructions, read_own_accesses,
+    }
+}
+
 /// All of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,4 +141,20 @@ pub struct Parameters {
     pub txb: Txb,
     /// The asynchronous design.
     pub passes: Passes,
+    /// What all programs have in common.
+    pub programs: Programs,
+    /// Their heap.
+    pub heap: HeapWork,
+    /// The workloads of the trees.
+    pub trees: Trees,
+    /// C-Tree.
+    pub ctree: TreeWork,
+    /// B-Tree.
+    pub btree: TreeWork,
+    /// RB-Tree.
+    pub rbtree: TreeWork,
+    /// The workloads of Redis.
+    pub redis: Redis,
+    /// The workloads of N-Store.
+    pub nstore: NStore,
 }

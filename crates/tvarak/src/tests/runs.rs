@@ -13,6 +13,19 @@ fn outcome(workload: Workload, design: Design) -> crate::measure::Outcome {
     parameters.fio.region_bytes.value /= 16;
     parameters.fio.work_bytes.value /= 16;
     parameters.stream.array_bytes.value /= 8;
+    for (sourced, value) in [
+        (&mut parameters.trees.instances, 3),
+        (&mut parameters.trees.operations, 3000),
+        (&mut parameters.redis.instances, 3),
+        (&mut parameters.redis.requests, 3000),
+        (&mut parameters.redis.keys, 1500),
+        (&mut parameters.nstore.threads, 3),
+        (&mut parameters.nstore.transactions, 6000),
+        (&mut parameters.nstore.tuples, 900),
+        (&mut parameters.nstore.log_nodes, 120),
+    ] {
+        sourced.value = value;
+    }
     let scope = Scope {
         workload,
         design,

@@ -80,26 +80,61 @@ impl Library {
         line: u64,
         old: &Words,
     ) -> Result<(), Loss> {
-        machine.compute(core, self.call_instructions, 0);
+        self.after_all(machine, core, 1, &[(line, *old)])
+    }
+
+    /// Lines of the file that held other words were written, of so many objects: in the order of their numbers.
+    ///
+    /// # Errors
+    /// Data or redundancy that it reads is lost.
+    pub fn after_all(
+        &self,
+        machine: &mut Machine,
+        core: usize,
+        objects: u64,
+        lines: &[(u64, Words)],
+    ) -> Result<(), Loss> {
+        machine.compute(core, self.call_instructions * objects, 0);
+        let layout = machine.nvm.layout;
+        let page_of = |line: u64| line as u32 / PAGE_LINES;
+        for written in lines.chunk_by(|one, next| page_of(one.0) == page_of(next.0)) {
+            let page = page_of(written[0].0);
+            let words = match self.is_by_page {
+                true => Some(self.read_page(machine, core, page)?),
+                false => None,
+            };
+            if let Some(words) = &words {
+                store_sum(machine, core, layout.sum(page), page_sum(words))?;
+            }
+            for (line, old) in written {
+                let new = match &words {
+                    Some(words) => words[*line as usize % PAGE_LINES as usize],
+                    None => self.sum_line(machine, core, *line)?,
+                };
+                self.change_parity(machine, core, *line, (old, &new))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the checksum of a line: its words.
+    fn sum_line(&self, machine: &mut Machine, core: usize, line: u64) -> Result<Words, Loss> {
+        let words = self.read_line(machine, core, line)?;
+        let at = machine.nvm.layout.line_sum(line as u32);
+        store_sum(machine, core, at, line_sum(&words))?;
+        Ok(words)
+    }
+
+    /// Changes the parity by what a line differs from what it held.
+    fn change_parity(
+        &self,
+        machine: &mut Machine,
+        core: usize,
+        line: u64,
+        (old, new): (&Words, &Words),
+    ) -> Result<(), Loss> {
         let layout = machine.nvm.layout;
         let page = line as u32 / PAGE_LINES;
-        let new = match self.is_by_page {
-            true => {
-                let words = self.read_page(machine, core, page)?;
-                store_sum(machine, core, layout.sum(page), page_sum(&words))?;
-                words[line as usize % PAGE_LINES as usize]
-            }
-            false => {
-                let words = self.read_line(machine, core, line)?;
-                store_sum(
-                    machine,
-                    core,
-                    layout.line_sum(line as u32),
-                    line_sum(&words),
-                )?;
-                words
-            }
-        };
         let parity = layout.parity(layout.stripe(page), line as u32 % PAGE_LINES);
         for (at, (old, new)) in old
             .chunks(MOVE_WORDS)

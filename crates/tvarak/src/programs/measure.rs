@@ -1,0 +1,261 @@
+//! Programs on a machine: filled to their full size, then warmed up, then measured.
+
+use crate::counts::{Counts, LookUps};
+use crate::design::Design;
+use crate::line::PAGE_LINES;
+use crate::machine::build::Sizes;
+use crate::machine::state::Machine;
+use crate::nvm::NvmCounts;
+use crate::parameters::{HeapWork, Parameters, Sourced, TreeWork};
+use crate::programs::application::{Application, NStoreLoad, TreeLoad};
+use crate::programs::heap::HeapCosts;
+use crate::programs::instance::{Instance, Plan};
+use crate::programs::media;
+use crate::programs::memory::Work;
+use crate::programs::nstore::NStoreCosts;
+use crate::programs::redis::RedisCosts;
+use crate::programs::store::StoreKind;
+use crate::programs::trees::{TreeCosts, TreeKind};
+use crate::workload::library::Library;
+use crate::workload::passes::Passes;
+
+fn work(instructions: &Sourced, own_accesses: &Sourced) -> Work {
+    Work {
+        instructions: instructions.value,
+        own_accesses: own_accesses.value,
+    }
+}
+
+fn heap_costs(heap: &HeapWork) -> HeapCosts {
+    HeapCosts {
+        transaction: work(
+            &heap.transaction_instructions,
+            &heap.transaction_own_accesses,
+        ),
+        first_snapshot: work(
+            &heap.first_snapshot_instructions,
+            &heap.first_snapshot_own_accesses,
+        ),
+        snapshot: work(&heap.snapshot_instructions, &heap.snapshot_own_accesses),
+        snapshot_move: work(
+            &heap.snapshot_move_instructions,
+            &heap.snapshot_move_own_accesses,
+        ),
+        allocate: work(&heap.allocate_instructions, &heap.allocate_own_accesses),
+        free: work(&heap.free_instructions, &heap.free_own_accesses),
+    }
+}
+
+fn tree_costs(tree: &TreeWork) -> TreeCosts {
+    TreeCosts {
+        get: work(&tree.get_instructions, &tree.get_own_accesses),
+        get_level: work(&tree.get_level_instructions, &tree.get_level_own_accesses),
+        insert: work(&tree.insert_instructions, &tree.insert_own_accesses),
+        insert_level: work(
+            &tree.insert_level_instructions,
+            &tree.insert_level_own_accesses,
+        ),
+    }
+}
+
+/// How a workload runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Instances, each on a core of its own.
+    pub instances: u64,
+    /// What each does.
+    pub plan: Plan,
+    /// Operations of each that warm the caches up.
+    pub warm_up_operations: u64,
+}
+
+/// The schedule of a workload.
+pub fn schedule(parameters: &Parameters, application: Application, seed: u64) -> Schedule {
+    let (instances, all, keys) = match application {
+        Application::RedisSet | Application::RedisGet => {
+            let redis = &parameters.redis;
+            (
+                redis.instances.value,
+                redis.requests.value,
+                redis.keys.value,
+            )
+        }
+        Application::Tree(..) => {
+            let trees = &parameters.trees;
+            (
+                trees.instances.value,
+                trees.operations.value,
+                trees.operations.value,
+            )
+        }
+        Application::NStore(_) => {
+            let store = &parameters.nstore;
+            let threads = store.threads.value;
+            (
+                threads,
+                store.transactions.value / threads,
+                store.tuples.value / threads,
+            )
+        }
+    };
+    let programs = &parameters.programs;
+    let operations = (all / programs.work_divisor.value).max(1);
+    let warm_up_operations = (all / programs.warm_up_divisor.value).max(1);
+    let kind = kind(parameters, application);
+    let is_insert = matches!(application, Application::Tree(_, TreeLoad::Insert));
+    // What is inserted makes it as large as the others are all the time.
+    let inserted = if is_insert {
+        operations + warm_up_operations
+    } else {
+        0
+    };
+    let store = &parameters.nstore;
+    let hot = (
+        store.hot_transactions_percent.value,
+        store.hot_tuples_percent.value,
+    );
+    let plan = Plan {
+        kind,
+        heap: match kind {
+            // It has an allocator of its own, which what a transaction takes includes.
+            StoreKind::NStore(_) => HeapCosts::default(),
+            StoreKind::Redis(_) | StoreKind::Tree(..) => heap_costs(&parameters.heap),
+        },
+        keys: keys.saturating_sub(inserted).max(1),
+        is_insert,
+        writes_percent: application.writes_percent(),
+        hot: matches!(application, Application::NStore(_)).then_some(hot),
+        operations,
+        value_bytes: match kind {
+            StoreKind::Redis(costs) => costs.value_bytes,
+            StoreKind::Tree(..) | StoreKind::NStore(_) => 8,
+        },
+        region_bytes: kind.region_bytes(keys.max(inserted + 1)),
+        seed,
+    };
+    Schedule {
+        instances,
+        plan,
+        warm_up_operations,
+    }
+}
+
+fn kind(parameters: &Parameters, application: Application) -> StoreKind {
+    let tree = |kind| match kind {
+        TreeKind::CTree => tree_costs(&parameters.ctree),
+        TreeKind::BTree => tree_costs(&parameters.btree),
+        TreeKind::RbTree => tree_costs(&parameters.rbtree),
+    };
+    match application {
+        Application::RedisSet | Application::RedisGet => {
+            let redis = &parameters.redis;
+            StoreKind::Redis(RedisCosts {
+                set: work(&redis.set_instructions, &redis.set_own_accesses),
+                get: work(&redis.get_instructions, &redis.get_own_accesses),
+                value_bytes: redis.value_bytes.value,
+            })
+        }
+        Application::Tree(kind, _) => StoreKind::Tree(kind, tree(kind)),
+        Application::NStore(
+            NStoreLoad::UpdateHeavy | NStoreLoad::Balanced | NStoreLoad::ReadHeavy,
+        ) => {
+            let store = &parameters.nstore;
+            StoreKind::NStore(NStoreCosts {
+                update: work(&store.update_instructions, &store.update_own_accesses),
+                read: work(&store.read_instructions, &store.read_own_accesses),
+                index: tree(TreeKind::BTree),
+                field_bytes: store.field_bytes.value,
+                log_nodes: (store.log_nodes.value / store.threads.value).max(1),
+            })
+        }
+    }
+}
+
+/// A machine whose NVM holds all instances, each filled, and protected as the design has it.
+///
+/// # Panics
+/// If a region is too small for what the schedule has it hold.
+pub fn build(
+    parameters: &Parameters,
+    design: Design,
+    schedule: &Schedule,
+) -> (Machine, Vec<Instance>) {
+    let region_bytes = schedule.plan.region_bytes;
+    let pages = schedule.instances * region_bytes / (64 * u64::from(PAGE_LINES));
+    let sizes = Sizes {
+        data_pages: u32::try_from(pages).expect("the machine has less NVM"),
+        dram_lines: 1,
+        code_bytes: parameters.programs.code_bytes.value,
+        seed: schedule.plan.seed,
+    };
+    let mut machine = Machine::new(parameters, design, &sizes);
+    machine.nvm.contents.make_blank();
+    let library = Library::of(design, parameters);
+    let passes = Passes::of(design, parameters, machine.nvm.layout.data_pages);
+    let instance = |number: u64| {
+        let seed = schedule.plan.seed << 8 | number;
+        let plan = Plan {
+            seed,
+            ..schedule.plan
+        };
+        let filled = Instance::filled(plan);
+        let (mut instance, memory) =
+            filled.unwrap_or_else(|halt| panic!("instance {number}: {halt}"));
+        let region = number * region_bytes;
+        media::put(&mut machine, region, &memory.words);
+        instance.place(region, library, passes.clone());
+        instance
+    };
+    let instances = (0..schedule.instances).map(instance).collect();
+    if design != Design::Baseline {
+        media::protect(&mut machine);
+    }
+    (machine, instances)
+}
+
+/// What was counted, to be subtracted from what is counted later.
+#[derive(Clone, Copy, Debug)]
+pub struct Before {
+    cycles: u64,
+    counts: Counts,
+    nvm: NvmCounts,
+}
+
+impl Before {
+    /// What a machine has counted so far.
+    pub fn of(machine: &Machine) -> Before {
+        Before {
+            cycles: machine.now(),
+            counts: machine.counts(),
+            nvm: machine.nvm.counts,
+        }
+    }
+
+    /// What it has counted since: cycles, look-ups, accesses to NVM.
+    pub fn since(&self, machine: &Machine) -> (u64, Counts, NvmCounts) {
+        let now = Before::of(machine);
+        let of = |now: LookUps, before: LookUps| LookUps {
+            hits: now.hits - before.hits,
+            misses: now.misses - before.misses,
+        };
+        let (counts, before) = (&now.counts, &self.counts);
+        let since = Counts {
+            instructions: counts.instructions - before.instructions,
+            l1d: of(counts.l1d, before.l1d),
+            l1d_own_hits: counts.l1d_own_hits - before.l1d_own_hits,
+            l1i: of(counts.l1i, before.l1i),
+            l2: of(counts.l2, before.l2),
+            llc: of(counts.llc, before.llc),
+            llc_redundancy: of(counts.llc_redundancy, before.llc_redundancy),
+            controller: of(counts.controller, before.controller),
+            dram_reads: counts.dram_reads - before.dram_reads,
+            dram_writes: counts.dram_writes - before.dram_writes,
+        };
+        let nvm = NvmCounts {
+            reads: std::array::from_fn(|class| now.nvm.reads[class] - self.nvm.reads[class]),
+            writes: std::array::from_fn(|class| now.nvm.writes[class] - self.nvm.writes[class]),
+            file_system: now.nvm.file_system - self.nvm.file_system,
+        };
+        (now.cycles - self.cycles, since, nvm)
+    }
+}
