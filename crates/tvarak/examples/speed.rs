@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use forebay_tvarak::measure::{Scope, measure};
-use forebay_tvarak::workload::name::Workload;
+use forebay_tvarak::name::Workload;
 use forebay_tvarak::{Design, Parameters};
 
 fn main() {

@@ -210,7 +210,7 @@ pub fn text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::name::Workload;
+    use crate::name::Workload;
     use std::collections::HashSet;
 
     #[test]

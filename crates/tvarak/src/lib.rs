@@ -18,6 +18,7 @@ pub mod line;
 pub mod machine;
 pub mod measure;
 pub mod mutants;
+pub mod name;
 pub mod nvm;
 pub mod parameters;
 pub mod programs;

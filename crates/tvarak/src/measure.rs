@@ -5,12 +5,12 @@ use crate::counts::{Counts, LookUps};
 use crate::design::Design;
 use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
+use crate::name::Workload;
 use crate::nvm::NvmCounts;
 use crate::parameters::Parameters;
 use crate::programs::application::Application;
 use crate::programs::instance::Instance;
 use crate::programs::measure::{self as programs, Before};
-use crate::workload::name::Workload;
 use crate::workload::program::{Program, run};
 use crate::workload::{fio, stream};
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use forebay_tvarak::Design;
+use forebay_tvarak::name::Workload;
 use forebay_tvarak::nvm::fault::FaultKind;
-use forebay_tvarak::workload::name::Workload;
 
 /// TVARAK's simulator.
 #[derive(Debug, Args)]

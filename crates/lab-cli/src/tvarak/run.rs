@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_command::{Failure, output, progress};
 use forebay_tvarak::measure::{NoOutcome, Outcome, Scope, measure, steps};
+use forebay_tvarak::name::Workload;
 use forebay_tvarak::row::{Row, text};
-use forebay_tvarak::workload::name::Workload;
 use forebay_tvarak::{Design, Parameters};
 use indicatif::ProgressBar;
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use crate::design::Design;
 use crate::measure::{Scope, measure};
+use crate::name::Workload;
 use crate::parameters::Parameters;
-use crate::workload::name::Workload;
 
 fn outcome(workload: Workload, design: Design) -> crate::measure::Outcome {
     let mut parameters = Parameters::paper()

@@ -2,7 +2,6 @@
 
 pub mod fio;
 pub mod library;
-pub mod name;
 pub mod passes;
 pub mod program;
 pub mod stream;

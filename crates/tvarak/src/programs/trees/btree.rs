@@ -2,7 +2,7 @@
 
 use crate::programs::heap::Heap;
 use crate::programs::memory::{Halt, Memory, Work};
-use crate::programs::trees::{NODE, POOL, VALUE, set_value};
+use crate::programs::trees::node::{NODE, POOL, VALUE, set_value};
 
 /// Children of a node at most.
 const ORDER: u64 = 8;

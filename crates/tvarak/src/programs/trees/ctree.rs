@@ -3,7 +3,7 @@
 
 use crate::programs::heap::Heap;
 use crate::programs::memory::{Halt, Memory, Work};
-use crate::programs::trees::{NODE, POOL, VALUE, set_value};
+use crate::programs::trees::node::{NODE, POOL, VALUE, set_value};
 
 /// Where a node's entries are; before them is the bit's number.
 const ENTRIES: u64 = 8;

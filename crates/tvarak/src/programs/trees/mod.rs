@@ -3,12 +3,14 @@
 
 mod btree;
 mod ctree;
+mod node;
 mod rbtree;
 #[cfg(test)]
 mod tests;
 
 use crate::programs::heap::Heap;
 use crate::programs::memory::{Halt, Memory, Work};
+use node::NODE;
 
 /// Which tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +50,6 @@ pub struct Tree {
     map: u64,
 }
 
-/// The first eight bytes of an object's identity, which name its pool.
-const POOL: u64 = 0x7472_6565;
-/// The type of an object that is a tree's own.
-const NODE: u64 = 0x6E6F_6465;
-/// The first eight bytes of what is a value.
-const VALUE: u64 = 0x7661_6C75;
 /// Bytes of the object from which all nodes are found.
 const MAP_BYTES: u64 = 48;
 
@@ -118,15 +114,4 @@ impl Tree {
             TreeKind::RbTree => rbtree::get(memory, tree, key),
         }
     }
-}
-
-/// Gives a place within an object another value.
-fn set_value(
-    memory: &mut impl Memory,
-    heap: &mut Heap,
-    (object, at): (u64, u64),
-    value: u64,
-) -> Result<(), Halt> {
-    heap.snapshot(memory, object, at..at + 16)?;
-    memory.store_all(object + at, &[VALUE, value])
 }
