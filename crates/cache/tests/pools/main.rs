@@ -57,6 +57,7 @@ mod scrub;
 mod sealed;
 mod seals;
 mod settings;
+mod small_mirror;
 mod strict;
 mod torn_incarnation;
 mod under_way;

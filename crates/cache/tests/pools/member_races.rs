@@ -5,39 +5,26 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use forebay::{
-    Backing, MemberState, MemoryStore, Pool, PoolOptions, RebuildProgress, Redundancy, Region,
-    RuntimeOptions, VerifyPolicy, Volume,
+    Backing, MemberState, MemoryStore, Pool, PoolOptions, Region, RuntimeOptions, VerifyPolicy,
+    Volume,
 };
 use forebay_pmem::shadow::{Shadow, ShadowEventKind, ShadowModel};
 
-const BLOCK: usize = 128;
+use crate::small_mirror::{self, BLOCK, durable, go_on, shadow_of};
+
 const BLOCKS: u64 = 64;
 const MEMBER_BYTES: u64 = 32 << 10;
 /// Long enough for another thread to go as far as it can.
 const MOMENT: Duration = Duration::from_millis(300);
 
 fn options() -> PoolOptions {
-    PoolOptions::default()
-        .block_bytes(BLOCK as u32)
-        .unit_bytes(256)
-        .volumes(2)
-        .lanes(2)
-        .lane_bytes(4096)
-        .background(false)
-        .accept_stale(true)
-        .redundancy(Redundancy::Mirror)
+    small_mirror::options().lane_bytes(4096)
 }
 fn runtime() -> RuntimeOptions {
     options().runtime_options().clone()
 }
 fn shadow() -> Arc<Shadow> {
-    Arc::new(Shadow::new(MEMBER_BYTES, ShadowModel::Lines))
-}
-fn durable(shadow: &Shadow) -> Vec<u8> {
-    shadow.crash_state().durable().to_vec()
-}
-fn go_on(_: RebuildProgress) -> ControlFlow<()> {
-    ControlFlow::Continue(())
+    shadow_of(MEMBER_BYTES)
 }
 fn attach(pool: &Pool, store: &Arc<MemoryStore>) -> Volume {
     pool.attach(Backing::from_store(store.clone()))

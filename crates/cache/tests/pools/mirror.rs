@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use forebay::unstable::{MediumArea, medium_areas};
 use forebay::{
-    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, Redundancy, Region,
-    RuntimeOptions,
+    Backing, ErrorKind, MemoryStore, Pool, PoolOptions, Redundancy, Region, RuntimeOptions,
 };
 use forebay_pmem::shadow::{Distribution, Fault, FenceFailure, Shadow, ShadowModel};
 
-const BLOCK: usize = 128;
+use crate::small_mirror::{BLOCK, members_in, options};
+
 const BLOCKS: u64 = 64;
 
 /// A pool in two shadows, with a volume over a store in memory.
@@ -18,26 +18,8 @@ struct Mirror {
     store: Arc<MemoryStore>,
 }
 
-fn options() -> PoolOptions {
-    PoolOptions::default()
-        .block_bytes(BLOCK as u32)
-        .unit_bytes(256)
-        .volumes(2)
-        .lanes(2)
-        .lane_bytes(2048)
-        .background(false)
-        .accept_stale(true)
-        .redundancy(Redundancy::Mirror)
-}
-
 fn alone() -> RuntimeOptions {
     options().runtime_options().clone().without_missing(true)
-}
-
-fn members_in(pool: &Pool) -> Vec<u32> {
-    let members = pool.members().into_iter();
-    let in_use = members.filter(|member| member.state == MemberState::In);
-    in_use.map(|member| member.number).collect()
 }
 
 fn regions(images: &[&[u8]]) -> Vec<Region> {

@@ -5,15 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use forebay::unstable::locate_block;
-use forebay::{
-    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, Redundancy, Region,
-    RuntimeOptions, Volume,
-};
+use forebay::{Backing, ErrorKind, MemoryStore, Pool, Region, RuntimeOptions, Volume};
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
-const BLOCK: usize = 128;
+use crate::small_mirror::{BLOCK, MEMBER_BYTES, members_in, options, runtime, shadow, shadow_of};
+
 const BLOCKS: u64 = 64;
-const MEMBER_BYTES: u64 = 16 << 10;
 
 /// A pool in shadows, with a volume over a store in memory.
 struct Mirror {
@@ -21,42 +18,12 @@ struct Mirror {
     store: Arc<MemoryStore>,
 }
 
-fn options() -> PoolOptions {
-    PoolOptions::default()
-        .block_bytes(BLOCK as u32)
-        .unit_bytes(256)
-        .volumes(2)
-        .lanes(2)
-        .lane_bytes(2048)
-        .background(false)
-        .accept_stale(true)
-        .redundancy(Redundancy::Mirror)
-}
-
-fn runtime() -> RuntimeOptions {
-    options().runtime_options().clone()
-}
-
 fn without_missing() -> RuntimeOptions {
     runtime().without_missing(true)
 }
 
-fn shadow() -> Arc<Shadow> {
-    shadow_of(MEMBER_BYTES)
-}
-
-fn shadow_of(bytes: u64) -> Arc<Shadow> {
-    Arc::new(Shadow::new(bytes, ShadowModel::Lines))
-}
-
 fn on(shadows: &[Arc<Shadow>]) -> Vec<Region> {
     shadows.iter().cloned().map(Region::on_shadow).collect()
-}
-
-fn members_in(pool: &Pool) -> Vec<u32> {
-    let members = pool.members().into_iter();
-    let in_use = members.filter(|member| member.state == MemberState::In);
-    in_use.map(|member| member.number).collect()
 }
 
 fn all_but(members: usize, gone: usize) -> Vec<u32> {

@@ -5,45 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay::{
-    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, RebuildOptions,
-    RebuildProgress, Redundancy, Region, RuntimeOptions, Volume,
+    Backing, ErrorKind, MemberState, MemoryStore, Pool, RebuildOptions, RebuildProgress, Region,
+    Volume,
 };
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
-const BLOCK: usize = 128;
+use crate::small_mirror::{BLOCK, MEMBER_BYTES, durable, go_on, options, runtime, shadow};
+
 const BLOCKS: u64 = 64;
-const MEMBER_BYTES: u64 = 16 << 10;
-
-fn options() -> PoolOptions {
-    PoolOptions::default()
-        .block_bytes(BLOCK as u32)
-        .unit_bytes(256)
-        .volumes(2)
-        .lanes(2)
-        .lane_bytes(2048)
-        .background(false)
-        .accept_stale(true)
-        .redundancy(Redundancy::Mirror)
-}
-
-fn runtime() -> RuntimeOptions {
-    options().runtime_options().clone()
-}
-
-fn shadow() -> Arc<Shadow> {
-    Arc::new(Shadow::new(MEMBER_BYTES, ShadowModel::Lines))
-}
-
-fn durable(shadow: &Shadow) -> Vec<u8> {
-    shadow.crash_state().durable().to_vec()
-}
 
 fn state_of(pool: &Pool, number: u32) -> MemberState {
     pool.members()[number as usize].state
-}
-
-fn go_on(_: RebuildProgress) -> ControlFlow<()> {
-    ControlFlow::Continue(())
 }
 
 /// A mirror with a volume.

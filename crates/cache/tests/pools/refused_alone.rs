@@ -5,30 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay::{
-    Backing, ErrorKind, MemoryStore, Pool, PoolOptions, Redundancy, Region, RuntimeOptions,
-};
+use forebay::{Backing, ErrorKind, MemoryStore, Pool, Region};
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 
-const BLOCK: usize = 128;
+use crate::small_mirror::{BLOCK, MEMBER_BYTES, options, runtime};
+
 const BLOCKS: u64 = 6;
-const MEMBER_BYTES: u64 = 16 << 10;
-
-fn options() -> PoolOptions {
-    PoolOptions::default()
-        .block_bytes(BLOCK as u32)
-        .unit_bytes(256)
-        .volumes(2)
-        .lanes(2)
-        .lane_bytes(2048)
-        .background(false)
-        .accept_stale(true)
-        .redundancy(Redundancy::Mirror)
-}
-
-fn runtime() -> RuntimeOptions {
-    options().runtime_options().clone()
-}
 
 fn durable(members: &[Arc<Shadow>; 2]) -> [Vec<u8>; 2] {
     members

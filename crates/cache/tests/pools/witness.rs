@@ -7,41 +7,19 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use forebay::unstable::{MarkWatcher, set_mark_watcher};
 use forebay::{
-    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, RebuildProgress, Redundancy,
-    Region, RuntimeOptions, Volume,
+    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, Redundancy, Region, Volume,
 };
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
-const BLOCK: usize = 128;
+use crate::small_mirror::{BLOCK, MEMBER_BYTES, go_on, options, runtime, shadow};
+
 const BLOCKS: u64 = 6;
-const MEMBER_BYTES: u64 = 16 << 10;
-
-fn options() -> PoolOptions {
-    PoolOptions::default()
-        .block_bytes(BLOCK as u32)
-        .unit_bytes(256)
-        .volumes(2)
-        .lanes(2)
-        .lane_bytes(2048)
-        .background(false)
-        .accept_stale(true)
-        .redundancy(Redundancy::Mirror)
-}
-
-fn runtime() -> RuntimeOptions {
-    options().runtime_options().clone()
-}
-
-fn shadow() -> Arc<Shadow> {
-    Arc::new(Shadow::new(MEMBER_BYTES, ShadowModel::Lines))
-}
 
 thread_local! {
     static STORE: Arc<MemoryStore> = Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64));
@@ -255,10 +233,6 @@ fn alone(left: &Left, path: &Path) -> Vec<usize> {
     (0..2)
         .filter(|which| opened(left, &[*which], path).is_ok())
         .collect()
-}
-
-fn go_on(_: RebuildProgress) -> ControlFlow<()> {
-    ControlFlow::Continue(())
 }
 
 fn with_witness(pool: &Pool, path: &Path) {

@@ -1,5 +1,4 @@
 //! A mirror in shadows, mostly two, whose halves a test makes wrong.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

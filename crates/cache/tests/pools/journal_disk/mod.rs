@@ -1,5 +1,4 @@
 //! A small disk with an ext4 on it in front of a pool, and a journal that is written as a file system does.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::BTreeMap;
 use std::ops::Range;
