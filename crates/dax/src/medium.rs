@@ -19,13 +19,6 @@ use crate::mutants::{Mutant, mutated};
 
 const CACHE_LINE_BYTES: u64 = forebay_pmem::LINE_BYTES as u64;
 
-/// Adds a page to another one, bit by bit without carry: what parity is made by.
-pub(crate) fn xor(into: &mut [u8], page: &[u8]) {
-    for (into, byte) in into.iter_mut().zip(page) {
-        *into ^= byte;
-    }
-}
-
 /// A sum, and the page that it is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageSum {

@@ -35,6 +35,7 @@ mod media_errors;
 pub mod mutants;
 mod options;
 mod ownership;
+mod parity;
 mod polynomial;
 mod region;
 pub mod shadow;
@@ -53,6 +54,7 @@ pub use foreign::Foreign;
 pub use map::extend;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
 pub use ownership::{Opening, open_own};
+pub use parity::xor_into;
 pub use region::{Line, Region};
 pub use yield_point::{
     Pause, lock_or_yield, look_point, recheck_point, set_yield_hook, yield_point,

@@ -5,7 +5,7 @@
 //! others, whether an entry names it, none does any more, or it is the parity. Nothing vouches for a place that no entry
 //! names; what is made of it is judged by the check of the block that it is to be.
 
-use forebay_pmem::Region;
+use forebay_pmem::{Region, xor_into};
 
 use crate::media::Media;
 use crate::media::geometry::MIRROR_MEMBERS_MAX;
@@ -13,13 +13,6 @@ use crate::media::mirror::Mirror;
 use crate::media::row_places::Column;
 use crate::media::view::{Half, Halves, View};
 use crate::mutants::{Mutant, mutated};
-
-/// Adds bytes to a sum without carry.
-fn xor_into(sum: &mut [u8], bytes: &[u8]) {
-    for (sum, byte) in sum.iter_mut().zip(bytes) {
-        *sum ^= byte;
-    }
-}
 
 /// A member, if it is stored to.
 fn stored_to(view: View<'_>, member: u32) -> Option<&Region> {

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use forebay_pmem::xor_into;
+
 use crate::format::{Geometry, PAGE_BYTES};
-use crate::medium::{Medium, xor};
+use crate::medium::Medium;
 
 /// Rows copied at once: all pages of these fit a processor's second-level cache beside the parity.
 pub(super) const BATCH_ROWS: u64 = 16;
@@ -87,7 +89,7 @@ impl Rows {
     pub fn parity(&self, row: u64, out: &mut [u8; PAGE]) {
         out.fill(0);
         for extent in 0..self.geometry.extents() {
-            xor(out, self.page(extent, row));
+            xor_into(out, self.page(extent, row));
         }
     }
 
@@ -95,7 +97,7 @@ impl Rows {
     pub fn rebuilt(&self, extent: usize, row: u64, parity: &[u8; PAGE]) -> [u8; PAGE] {
         let mut page = *parity;
         for other in (0..self.geometry.extents()).filter(|&other| other != extent) {
-            xor(&mut page, self.page(other, row));
+            xor_into(&mut page, self.page(other, row));
         }
         page
     }

@@ -1,8 +1,10 @@
 //! What each page of a region is after an end without order, or without a file.
 
+use forebay_pmem::xor_into;
+
 use super::roles::Roles;
 use crate::format::{Copies, Geometry, PAGE_BYTES, Sum};
-use crate::medium::{Medium, Part, Sidecar, xor};
+use crate::medium::{Medium, Part, Sidecar};
 use crate::mutants::{Mutant, mutated};
 
 pub(super) type Page = [u8; PAGE_BYTES as usize];
@@ -98,7 +100,7 @@ impl<'r> Scan<'r> {
     pub fn parity(&self, decided: &[Decided]) -> Page {
         let mut parity = ZEROES;
         for (found, decided) in self.pages.iter().zip(decided) {
-            xor(&mut parity, decided.page.as_deref().unwrap_or(found));
+            xor_into(&mut parity, decided.page.as_deref().unwrap_or(found));
         }
         parity
     }
@@ -209,7 +211,7 @@ impl<'r> Scan<'r> {
         copy(self.sources.parts[parity], parity, row, &mut page)?;
         for (other, copied) in self.pages.iter().enumerate() {
             if other != extent {
-                xor(&mut page[..], copied);
+                xor_into(&mut page[..], copied);
             }
         }
         Some(page)

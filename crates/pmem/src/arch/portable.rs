@@ -5,6 +5,7 @@
 
 use super::{Kernel, Kernels, native};
 use crate::LINE_BYTES;
+use crate::parity::xor_into;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const WORD_BYTES: usize = 8;
@@ -97,10 +98,7 @@ unsafe fn stream_xor(to: *mut u8, sources: &[&[u8]], len: usize) {
     for offset in (0..len).step_by(LINE_BYTES) {
         let mut line = [0; LINE_BYTES];
         for source in sources {
-            let bytes = &source[offset..offset + LINE_BYTES];
-            line.iter_mut()
-                .zip(bytes)
-                .for_each(|(sum, byte)| *sum ^= byte);
+            xor_into(&mut line, &source[offset..offset + LINE_BYTES]);
         }
         // SAFETY: a line inside the `len` bytes that the contract of `Kernels` makes valid; the sum is borrowed.
         unsafe { stream(to.add(offset), line.as_ptr(), LINE_BYTES) };

@@ -7,6 +7,7 @@
 
 use super::Region;
 use crate::arch;
+use crate::parity::xor_into;
 
 impl Region {
     /// Streams the XOR of `sources`, at least one, all of as many bytes, to `offset`: a [`Region::stream`] of bytes that are
@@ -25,11 +26,7 @@ impl Region {
         let address = self.stream_address(offset, len);
         if let Some(shadow) = self.special_shadow(offset, len) {
             let mut sum = vec![0; len];
-            for source in sources {
-                sum.iter_mut()
-                    .zip(*source)
-                    .for_each(|(sum, byte)| *sum ^= byte);
-            }
+            sources.iter().for_each(|source| xor_into(&mut sum, source));
             shadow.stream(offset, &sum);
         } else {
             // SAFETY: all are valid for the length, which is in whole lines.
