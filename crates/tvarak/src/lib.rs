@@ -17,6 +17,7 @@ mod dram;
 pub mod line;
 pub mod machine;
 pub mod measure;
+mod mix;
 pub mod mutants;
 pub mod name;
 pub mod nvm;

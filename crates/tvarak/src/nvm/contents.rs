@@ -3,6 +3,7 @@
 use crate::line::{
     PAGE_LINES, PageWords, SUMS_PER_LINE, Words, difference, line_sum, page_sum, set_sum,
 };
+use crate::mix::mix;
 use crate::nvm::layout::{Layout, Place};
 use crate::sparse::Sparse;
 
@@ -13,13 +14,6 @@ pub struct Contents {
     seed: u64,
     is_blank: bool,
     lines: Sparse,
-}
-
-/// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ value >> 31
 }
 
 impl Contents {

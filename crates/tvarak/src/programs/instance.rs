@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::controller::state::Loss;
 use crate::machine::state::Machine;
+use crate::mix::mix;
 use crate::programs::core::{CoreMemory, Software};
 use crate::programs::heap::{Heap, HeapCosts};
 use crate::programs::media::MediaMemory;
@@ -61,12 +62,6 @@ pub struct Instance {
 
 /// Of the keys that were not written, one in so many is looked at in the end, so that it takes no longer than the run.
 const LOOKED_AT: u64 = 16;
-
-fn mix(value: u64) -> u64 {
-    let value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ value >> 31
-}
 
 impl Plan {
     /// The key of a number: of a tree 64 bits at random, no two alike; of the others the number.
@@ -217,10 +212,7 @@ impl Program for Instance {
     }
 
     fn settle(&mut self, machine: &mut Machine) -> Result<(), Loss> {
-        let passes = self.passes.iter();
-        passes
-            .into_iter()
-            .try_for_each(|passes| passes.settle(machine))
+        (self.passes.iter()).try_for_each(|passes| passes.settle(machine))
     }
 
     fn wrong_bytes(&self, machine: &mut Machine) -> Result<u64, Loss> {

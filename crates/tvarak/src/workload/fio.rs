@@ -9,8 +9,7 @@ use crate::line::{LINE_BYTES, PAGE_LINES, Words, dram_address};
 use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
 use crate::parameters::{self, Parameters};
-use crate::workload::library::Library;
-use crate::workload::passes::Passes;
+use crate::workload::keeping::Keeping;
 use crate::workload::program::Program;
 
 /// How a thread accesses its region.
@@ -93,8 +92,7 @@ pub struct FioThread {
     instructions: u64,
     own_accesses: u64,
     salt: u64,
-    library: Option<Library>,
-    passes: Option<Passes>,
+    keeping: Keeping,
 }
 
 /// The machine's sizes for these threads.
@@ -125,7 +123,10 @@ pub fn threads(
     let (instructions, own_accesses) = access.counted(fio);
     let moves = 2 * fio.access_bytes.value / 16 + 2 * u64::from(access.is_random());
     let pages = sizes(parameters, seed).data_pages;
-    let passes = Passes::of(design, parameters, pages).filter(|_| access.is_write());
+    let keeping = match access.is_write() {
+        true => Keeping::of(design, parameters, pages),
+        false => Keeping::default(),
+    };
     let thread = |thread: u64| {
         let own = fio.code_bytes.value.div_ceil(LINE_BYTES) + thread * dram_lines_of_thread(fio);
         let region_lines = fio.region_bytes.value / LINE_BYTES;
@@ -139,8 +140,7 @@ pub fn threads(
             map_address: dram_address(own as u32 + 1),
             instructions: instructions.saturating_sub(moves),
             own_accesses: own_accesses.saturating_sub(moves),
-            library: Library::of(design, parameters).filter(|_| access.is_write()),
-            passes: passes.clone(),
+            keeping: keeping.clone(),
             salt: (seed << 8 | thread).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         }
     };
@@ -188,16 +188,10 @@ impl Program for FioThread {
             machine.store(core, word, &[used[0] | 1 << (bit % 64)])?;
         }
         let line = address / LINE_BYTES;
-        if let Some(passes) = &self.passes {
-            if passes.step(machine, core)? {
-                return Ok(true);
-            }
-            passes.before_store(machine, core, line);
+        if self.keeping.turn(machine, core)? {
+            return Ok(true);
         }
-        let library = self.library;
-        let old = library
-            .map(|library| library.before(machine, core, line))
-            .transpose()?;
+        let old = self.keeping.before(machine, core, line)?;
         let words = self.written(self.done);
         for (at, part) in words.chunks(MOVE_WORDS).enumerate() {
             let offset = (at * MOVE_WORDS * 8) as u64;
@@ -210,17 +204,13 @@ impl Program for FioThread {
                 machine.store(core, self.buffer_address + offset, &moved)?;
             }
         }
-        if let (Some(library), Some(old)) = (library, &old) {
-            library.after(machine, core, line, old)?;
-        }
+        self.keeping.after(machine, core, line, old)?;
         self.done += 1;
         Ok(true)
     }
 
     fn settle(&mut self, machine: &mut Machine) -> Result<(), Loss> {
-        self.passes
-            .iter()
-            .try_for_each(|passes| passes.settle(machine))
+        self.keeping.settle(machine)
     }
 
     fn wrong_bytes(&self, machine: &mut Machine) -> Result<u64, Loss> {

@@ -6,8 +6,7 @@ use crate::line::{LINE_BYTES, PAGE_LINES, Words};
 use crate::machine::build::Sizes;
 use crate::machine::state::Machine;
 use crate::parameters::Parameters;
-use crate::workload::library::Library;
-use crate::workload::passes::Passes;
+use crate::workload::keeping::Keeping;
 use crate::workload::program::Program;
 
 /// What is computed of each element.
@@ -88,8 +87,7 @@ pub struct StreamThread {
     next_line: u64,
     /// Of a round of 16 bytes, without those that load and store.
     round_instructions: u64,
-    library: Option<Library>,
-    passes: Option<Passes>,
+    keeping: Keeping,
 }
 
 /// The machine's sizes for these threads.
@@ -111,15 +109,14 @@ pub fn threads(parameters: &Parameters, design: Design, kernel: Kernel) -> Vec<S
     let rounds = LINE_BYTES / 16;
     let moves = kernel.arrays().0.len() as u64 + 1;
     let of_round = kernel.line_instructions(parameters) / rounds;
-    let passes = Passes::of(design, parameters, sizes(parameters, 0).data_pages);
+    let keeping = Keeping::of(design, parameters, sizes(parameters, 0).data_pages);
     let thread = |thread: u64| StreamThread {
         kernel,
         array_bytes: stream.array_bytes.value,
         first_line: lines * thread / threads,
         end_line: lines * (thread + 1) / threads,
         next_line: lines * thread / threads,
-        library: Library::of(design, parameters),
-        passes: passes.clone(),
+        keeping: keeping.clone(),
         round_instructions: of_round.saturating_sub(moves),
     };
     (0..threads).map(thread).collect()
@@ -143,17 +140,11 @@ impl Program for StreamThread {
             return Ok(false);
         }
         let (read, written) = self.kernel.arrays();
-        let library = self.library;
         let line = self.address(written, self.next_line) / LINE_BYTES;
-        if let Some(passes) = &self.passes {
-            if passes.step(machine, core)? {
-                return Ok(true);
-            }
-            passes.before_store(machine, core, line);
+        if self.keeping.turn(machine, core)? {
+            return Ok(true);
         }
-        let old = library
-            .map(|library| library.before(machine, core, line))
-            .transpose()?;
+        let old = self.keeping.before(machine, core, line)?;
         for offset in (0..LINE_BYTES).step_by(MOVE_WORDS * 8) {
             let mut operands = [[0; MOVE_WORDS]; 2];
             for (array, operand) in read.iter().zip(&mut operands) {
@@ -169,17 +160,13 @@ impl Program for StreamThread {
                 &results,
             )?;
         }
-        if let (Some(library), Some(old)) = (library, &old) {
-            library.after(machine, core, line, old)?;
-        }
+        self.keeping.after(machine, core, line, old)?;
         self.next_line += 1;
         Ok(true)
     }
 
     fn settle(&mut self, machine: &mut Machine) -> Result<(), Loss> {
-        self.passes
-            .iter()
-            .try_for_each(|passes| passes.settle(machine))
+        self.keeping.settle(machine)
     }
 
     fn wrong_bytes(&self, machine: &mut Machine) -> Result<u64, Loss> {
