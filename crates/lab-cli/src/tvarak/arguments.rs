@@ -31,8 +31,10 @@ pub enum TvarakCommand {
 /// What to simulate.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write, stream-copy, stream-scale,
-stream-add and stream-triad; fio and stream are all of theirs. The designs are baseline, naive, ev, ev-cached, tvarak,
+    after_help = "The workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write; stream-copy, stream-scale,
+stream-add, stream-triad; redis-set, redis-get; of each of ctree, btree and rbtree -insert, -update, -balanced and -read;
+nstore-update-heavy, nstore-balanced, nstore-read-heavy. fio, stream, redis, tree and nstore are all of theirs, tree-insert
+is that of all three trees. The designs are baseline, naive, ev, ev-cached, tvarak,
 txb-object, txb-page and async. The same seed and parameters give the same run, to the bit.
 
 Examples:
@@ -41,7 +43,7 @@ Examples:
   forebay-lab tvarak run fio-rand-write --vary nvm.banks=1/2 --designs tvarak"
 )]
 pub struct TvarakRun {
-    /// Workloads by name, fio, stream or all.
+    /// Workloads by name, all of one kind, or all.
     #[arg(required = true, value_name = "WORKLOAD", value_parser = workloads)]
     pub workloads: Vec<Vec<Workload>>,
     /// Only these designs, beside the baseline.
