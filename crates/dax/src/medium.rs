@@ -205,15 +205,12 @@ impl Sidecar {
     /// Both lines, as the medium has them.
     pub fn lines(&self) -> [Result<(Line, usize), NoLine>; 2] {
         if self.region.len() < SUMS_AT {
+            // It was cut short, and an opening refuses it by its size.
             return [Err(NoLine::Damaged), Err(NoLine::Damaged)];
         }
         let lines = [0, 1].map(|slot| {
             let at = slot * PAGE_BYTES;
             let mut bytes = [0; LINE_BYTES];
-            if at + LINE_BYTES as u64 > self.region.len() {
-                // A sidecar that was cut short, which an opening refuses by its size.
-                return Err(NoLine::Damaged);
-            }
             self.region.evict(at, LINE_BYTES);
             self.region.read(at, &mut bytes);
             match self.region.has_media_error(at, LINE_BYTES) {

@@ -67,9 +67,9 @@ pub(crate) fn open(
     for (number, role) in roles.roles.iter_mut().enumerate() {
         if role.sidecar.is_none() {
             role.part = files.lone_part(number, &roles.line)?;
-        }
-        if let Some(part) = &role.part {
-            roles::check_part(part, &roles.line)?;
+            if let Some(part) = &role.part {
+                roles::check_part(part, &roles.line)?;
+            }
         }
     }
     check_missing(&roles, permissions)?;

@@ -8,6 +8,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 /// Fields of an event before its name (`struct inotify_event`).
 const EVENT_BYTES: usize = 16;
 
+/// Some events were not told.
+pub(super) const LOST: u32 = libc::IN_Q_OVERFLOW | libc::IN_IGNORED;
+
 /// Events of one file, which so need no name. They do not say whose they are, and two alike that follow each other are
 /// one.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
-use super::events::Events;
+use super::events::{Events, LOST};
 use crate::track::maps::FileId;
 
 /// `F_SETSIG` of asm-generic/fcntl.h: which signal the system sends about a lease.
@@ -70,8 +70,7 @@ impl Extent {
         changes.has_moved = times != self.times;
         self.times = times;
         let kinds = self.events.take()?;
-        let is_lost = kinds & (libc::IN_Q_OVERFLOW | libc::IN_IGNORED) != 0;
-        changes.is_opened = is_lost || kinds & libc::IN_OPEN != 0;
+        changes.is_opened = kinds & (libc::IN_OPEN | LOST) != 0;
         changes.is_modified = kinds & libc::IN_MODIFY != 0;
         Ok(changes)
     }

@@ -3,11 +3,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::events::Events;
+use super::events::{Events, LOST};
 
 const CLOSED: u32 = libc::IN_CLOSE_WRITE | libc::IN_CLOSE_NOWRITE;
-/// Some events were lost.
-const LOST: u32 = libc::IN_Q_OVERFLOW | libc::IN_IGNORED;
 
 /// Files under watch from the owner's last look at what their tracker saw.
 #[derive(Debug)]
