@@ -70,7 +70,7 @@ impl Pipeline {
     pub(super) fn checkpoint_stage(&self, idle: &mut IdleDetector) -> Result<()> {
         self.engine.repair_suspects();
         self.engine.leave_bad_places()?;
-        if idle.since(self.engine.log().lanes().last_sequence())
+        if idle.is_due(self.engine.log().lanes().last_sequence())
             || self.engine.log().is_nearly_full()
         {
             self.engine.checkpoint()?;
@@ -91,11 +91,12 @@ impl Pipeline {
     }
 }
 
-/// Notices that nothing was committed for a whole tick, however often it is asked meanwhile.
+/// Notices that nothing was committed for a whole tick, however often it is asked meanwhile, and says when that asks for a
+/// checkpoint.
 pub(super) struct IdleDetector {
     sequence: u64,
     looked_at: Instant,
-    /// When it last said so of this sequence.
+    /// When it last asked for one at this sequence.
     told_at: Option<Instant>,
 }
 
@@ -109,7 +110,7 @@ impl IdleDetector {
     }
 
     /// Whether it is time for a checkpoint: at once when commits pause, and now and then while they do.
-    fn since(&mut self, sequence: u64) -> bool {
+    fn is_due(&mut self, sequence: u64) -> bool {
         if self.looked_at.elapsed() < TICK {
             return false;
         }
@@ -118,7 +119,8 @@ impl IdleDetector {
             self.told_at = None;
             return false;
         }
-        let is_due = (self.told_at).is_none_or(|told_at| told_at.elapsed() >= UNLOGGED_WAIT);
+        let has_waited = |told_at: Instant| told_at.elapsed() >= UNLOGGED_WAIT;
+        let is_due = self.told_at.is_none_or(has_waited);
         if is_due {
             self.told_at = Some(self.looked_at);
         }

@@ -1,10 +1,11 @@
 //! `forebay create`: a new pool, and a statement of what its medium survives.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use forebay::{Pool, PoolOptions};
 use forebay_command::{Failure, output, private_directory, size};
+use forebay_dax::DaxPool;
 use serde_json::json;
 
 use crate::arguments::{CreateOptions, RedundancyMode};
@@ -36,8 +37,9 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     let pool = Pool::create(&pool_options)?;
     let (stats, survives) = (pool.stats(), pool.survives());
     let witness = members::witness_report(&pool);
+    let regions = DaxPool::new(pool_options.paths(), pool.uuid());
     pool.close()?;
-    note_foreign_regions(&pool_options);
+    note_foreign_regions(&regions);
     if options.json {
         let result = json!({
             "pool": shown(pool_options.paths()),
@@ -65,18 +67,15 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
 }
 
 /// What an earlier pool of these names left beside its members: its regions are no other pool's.
-fn note_foreign_regions(made: &PoolOptions) {
-    for path in made.paths() {
-        let mut directory = path.as_os_str().to_owned();
-        directory.push(".dax");
-        let has_any =
-            std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some());
-        if has_any {
-            output::note(&format!(
-                "{} has mapped regions of an earlier pool, which are not this one's; move it away",
-                Path::new(&directory).display()
-            ));
-        }
+fn note_foreign_regions(made: &DaxPool) {
+    let has_any = |directory: &PathBuf| {
+        std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+    };
+    for directory in made.directories().filter(has_any) {
+        output::note(&format!(
+            "{} has mapped regions of an earlier pool, which are not this one's; move it away",
+            directory.display()
+        ));
     }
 }
 

@@ -181,10 +181,7 @@ impl<'s> Supply<'s> {
     }
     #[inline(always)]
     fn take(&mut self) -> Option<u32> {
-        let column = match &mut self.columns {
-            None => None,
-            Some(columns) => columns.next(),
-        };
+        let column = self.columns.as_mut().and_then(Iterator::next);
         column.or_else(|| self.slot_cache.take())
     }
 }
