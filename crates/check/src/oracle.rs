@@ -17,7 +17,7 @@ pub type Found = Vec<Vec<u8>>;
 
 /// States beyond which a history is not followed any further: many operations failed half way, and
 /// each doubles the states.
-const STATES_MAX: usize = 20_000;
+const STATES_MAX: usize = 200_000;
 
 /// Distinct block contents, with the operation that made each first.
 #[derive(Default)]
