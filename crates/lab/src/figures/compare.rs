@@ -3,10 +3,13 @@
 use forebay_harness::digits;
 
 use super::{Figure, FigureResult};
+use crate::experiments::Metric;
 use crate::paper::{self, Reported, Value};
 
 /// Numbers within this factor of each other have the same shape.
 const LIKE_FACTOR: f64 = 1.25;
+/// A ratio that is no further from 1 says that two designs are as good as each other.
+const EVEN_FACTOR: f64 = 1.05;
 
 /// One number of the paper's beside what was measured.
 #[derive(Clone, Debug)]
@@ -21,17 +24,42 @@ pub(super) struct Comparison {
     pub(super) ours: Option<f64>,
     /// Forebay in the place of the design that the number is of.
     pub(super) forebay: Option<f64>,
+    /// Of numbers in the figure's own unit: whether that is a share of all.
+    is_share: bool,
 }
 
 impl Comparison {
-    /// Whether ours is near the paper's; none where there is nothing to compare.
+    /// Whether ours is near the paper's, and says the same; none where there is nothing to compare.
+    ///
+    /// Being near is not enough where the paper's number is itself near to what no difference at all would give: a ratio has
+    /// to be on the paper's side of 1, half as far from it at least, and of a share what lacks to all of it has to be near, too.
     pub(super) fn is_like(&self) -> Option<bool> {
         let ours = self
             .ours
             .filter(|ours| self.reported.is_shape && *ours > 0.0)?;
-        let factor = (ours / self.paper).max(self.paper / ours);
-        Some(factor <= LIKE_FACTOR)
+        let says_the_same = match (self.reported.over, self.is_share) {
+            (Some(_), _) => is_as_uneven(ours, self.paper),
+            (None, true) => is_near(1.0 - ours, 1.0 - self.paper),
+            (None, false) => true,
+        };
+        Some(is_near(ours, self.paper) && says_the_same)
     }
+
+    /// How many times the one is the other, 1 or more; none where there is nothing to compare.
+    pub(super) fn factor(&self) -> Option<f64> {
+        self.is_like()?;
+        let ours = self.ours?;
+        Some((ours / self.paper).max(self.paper / ours))
+    }
+}
+
+fn is_near(ours: f64, paper: f64) -> bool {
+    (ours / paper).max(paper / ours) <= LIKE_FACTOR
+}
+
+/// Whether a ratio shows half the difference that the paper's shows, or the paper's shows none.
+fn is_as_uneven(ours: f64, paper: f64) -> bool {
+    paper.ln().abs() <= EVEN_FACTOR.ln() || ours.ln() / paper.ln() >= 0.5
 }
 
 /// Everything that the paper's text says of the figure, beside ours.
@@ -54,6 +82,10 @@ fn compare_one(result: &FigureResult, reported: &'static Reported) -> Vec<Compar
             paper,
             ours: at(reported.of),
             forebay: (reported.of != "forebay").then(|| at("forebay")).flatten(),
+            is_share: matches!(
+                result.figure.metric,
+                Metric::HitRatio | Metric::WriteHitRatio
+            ),
         }
     };
     match reported.value {
@@ -227,6 +259,46 @@ mod tests {
                 .iter()
                 .all(|one| one.is_like().is_none_or(|is_like| is_like))
         );
+    }
+
+    /// Where all designs are alike nothing that tells them apart holds, however near to 1 the paper's number is.
+    #[test]
+    fn a_flat_answer_is_like_nothing_that_is_not_flat() {
+        let result = |name: &str, places: &[&str], values: &[f64]| {
+            let keys = ["classic", "tinca", "spindle", "raw", "bcache", "dm-cache"];
+            let series: Vec<(&'static str, &[f64])> = keys.map(|key| (key, values)).into();
+            compare(&figure(name, places, &series))
+        };
+        let likes = |comparisons: &[Comparison]| -> Vec<bool> {
+            let likes = comparisons.iter().filter_map(Comparison::is_like);
+            likes.collect()
+        };
+        for reported in paper::REPORTED {
+            let Value::Exactly(_) = reported.value else {
+                continue;
+            };
+            let all = result(reported.figure, &["SSD", "HDD"], &[1.0, 1.0]);
+            let flat = all.iter().filter(|one| one.is_like() == Some(true));
+            assert!(
+                flat.clone().all(|one| one.paper.ln().abs() < 0.05),
+                "{:?}",
+                flat.collect::<Vec<_>>()
+            );
+        }
+        let share = |paper, ours| Comparison {
+            reported: paper::of_figure("tinca-12c").next().expect("it is there"),
+            what: String::new(),
+            paper,
+            ours: Some(ours),
+            forebay: None,
+            is_share: true,
+        };
+        assert_eq!(share(0.80, 1.0).is_like(), Some(false));
+        assert_eq!(share(0.93, 1.0).is_like(), Some(false));
+        assert_eq!(share(0.93, 0.92).is_like(), Some(true));
+        assert_eq!(likes(&result("tinca-11a", &["webproxy"], &[1.0])), [false]);
+        // Two of them as good as the third are so in the paper as well.
+        assert!(is_as_uneven(0.9, 1.0) && !is_as_uneven(0.9, 1.2) && is_as_uneven(1.1, 1.2));
     }
 
     #[test]

@@ -35,6 +35,7 @@ fn figure_to_json(result: &FigureResult) -> Value {
                 "what": comparison.what,
                 "paper": comparison.paper,
                 "ours": comparison.ours,
+                "holds": comparison.is_like(),
                 "forebay": comparison.forebay,
                 "section": comparison.reported.section,
                 "note": comparison.reported.note,

@@ -20,6 +20,9 @@ pub(super) fn page(report: &Report<'_>) -> Page {
     if !report.counts.is_empty() {
         sections.push(counts_page::section(report.counts));
     }
+    if let Some(section) = verdicts(report.results) {
+        sections.insert(0, section);
+    }
     let mut shown: Vec<(String, Table)> = Vec::new();
     for result in report.results {
         sections.push(section(result, &mut shown));
@@ -37,6 +40,45 @@ pub(super) fn page(report: &Report<'_>) -> Page {
             ("lab.csv".into(), "text/csv", output::to_csv(report.results)),
         ],
     }
+}
+
+/// What holds of each figure's numbers, before anything else, and what explains what does not.
+fn verdicts(results: &[FigureResult]) -> Option<Section> {
+    let mut table = Table {
+        columns: ["figure", "numbers compared", "hold", "largest factor"]
+            .map(str::to_owned)
+            .into(),
+        ..Table::default()
+    };
+    let mut reasons = vec![
+        "A number holds if ours is within a factor of 1.25 of the paper's and tells the designs apart as it does: a ratio at \
+         least half as far from 1, on the same side; of a share what lacks to all of it is near, too."
+            .to_owned(),
+    ];
+    for result in results {
+        let comparisons = compare(result);
+        let verdicts: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
+        if verdicts.is_empty() {
+            continue;
+        }
+        let holding = verdicts.iter().filter(|holds| **holds).count();
+        let factors = comparisons.iter().filter_map(Comparison::factor);
+        let largest = factors.reduce(f64::max);
+        let counts = [verdicts.len(), holding].map(|count| Some(count as f64));
+        let figure = &result.figure;
+        table
+            .rows
+            .push((figure.heading(), [&counts[..], &[largest]].concat()));
+        if holding < verdicts.len() && !figure.caveat.is_empty() {
+            reasons.push(format!("Figure {}: {}", figure.number, figure.caveat));
+        }
+    }
+    (!table.rows.is_empty()).then(|| Section {
+        heading: "What holds of the papers' numbers".into(),
+        paragraphs: reasons,
+        charts: Vec::new(),
+        tables: vec![("Figure by figure".into(), table)],
+    })
 }
 
 fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
@@ -74,8 +116,7 @@ fn lead(report: &Report<'_>) -> Vec<String> {
     ];
     if !compared.is_empty() {
         lead.push(format!(
-            "Of the papers' {} numbers that could be compared, {like} are within a factor of 1.25 of ours; \
-             what differs is said at each figure.",
+            "Of the papers' {} numbers that could be compared, {like} hold; what differs is said at each figure.",
             compared.len()
         ));
     }
