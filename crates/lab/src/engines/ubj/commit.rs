@@ -2,7 +2,7 @@
 //!
 //! I1: a transaction is committed when the commit record has its sequence, and the record has it
 //! only after every block and entry of it is durable. I2: no byte of a buffer changes while its
-//! entry may be used, so a frozen block is written elsewhere, after a copy of what it holds.
+//! entry may be used, so a frozen block is written elsewhere; one of which a part changes after a copy of what it holds.
 
 use forebay::Result;
 use forebay_pmem::lock_or_yield;
@@ -16,7 +16,7 @@ use crate::shared::{ChangedBlock, CommitBlocks, check_alive, fence};
 /// Where a block of the transaction goes.
 struct Placed {
     slot: u32,
-    /// The frozen version that is copied there first.
+    /// The frozen version, which is copied there first if it is needed.
     copied_from: Option<u32>,
 }
 
@@ -34,7 +34,7 @@ impl CommitBlocks for Ubj {
             .map(|block| place(&mut state, block.number))
             .collect();
         for (block, placed) in blocks.iter().zip(&placed) {
-            self.write_buffer(placed, &block.bytes);
+            self.write_buffer(placed, block);
         }
         for (block, placed) in blocks.iter().zip(&placed) {
             let entry = Entry {
@@ -80,10 +80,12 @@ impl Ubj {
         }
     }
 
-    /// Writes a block's new bytes over a copy of its frozen ones, and flushes them.
-    fn write_buffer(&self, placed: &Placed, bytes: &[u8]) {
+    /// Writes a block's new bytes, over a copy of its frozen ones where they are a part of it, and flushes them.
+    fn write_buffer(&self, placed: &Placed, block: &ChangedBlock) {
+        let bytes = &block.bytes;
         let offset = self.layout.buffer(placed.slot);
-        if let Some(frozen) = placed.copied_from {
+        let copies = self.copies_whole_blocks || block.changed.is_some();
+        if let Some(frozen) = placed.copied_from.filter(|_| copies) {
             // The memory copy on the writer's way for which Tinca §1 and Spindle §1 blame the design.
             let mut copy = vec![0; bytes.len()];
             self.region.read(self.layout.buffer(frozen), &mut copy);

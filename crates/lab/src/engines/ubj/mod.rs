@@ -2,13 +2,13 @@
 //! and Spindle §1 describe it).
 //!
 //! A committed transaction's blocks are frozen in the buffers that hold them, so nothing is written
-//! twice; but to write a frozen block again it is copied to another buffer first. Frozen blocks
+//! twice; but to write a part of a frozen block it is copied to another buffer first. Frozen blocks
 //! leave by whole transactions, oldest first: a checkpoint. What is not frozen is an ordinary
 //! buffer, which a crash empties.
 //!
 //! It guarantees what [`Engine`] asks for. The invariants stand where they are kept: I1 and I2 in
 //! `commit`, C1 and C2 in `checkpoint`, R1 and R2 in `recover`. What the papers leave open is in
-//! `docs/inside/papers.md`; they print no protocol, so there is none to keep as printed.
+//! `docs/inside/papers.md`; they print no protocol. As printed a frozen block is copied whatever of it is written.
 
 mod checkpoint;
 mod commit;
@@ -41,6 +41,8 @@ pub(crate) struct Ubj {
     layout: Layout,
     disk_blocks: u64,
     fill_on_read: bool,
+    /// A frozen block is copied also where none of it stays.
+    copies_whole_blocks: bool,
     /// Held across a commit, a checkpoint, and a read with its fill.
     state: Mutex<State>,
 }
@@ -98,6 +100,7 @@ impl Ubj {
             region,
             layout,
             fill_on_read: options.fill_on_read,
+            copies_whole_blocks: options.as_printed,
             state: Mutex::new(state),
         }
     }
