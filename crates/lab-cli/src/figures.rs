@@ -47,6 +47,7 @@ fn scope(options: &RunOptions) -> Scope {
     if let Some(divisor) = options.scale {
         scope.scale = Scale::one_over(divisor);
     }
+    scope.flushes_content = options.flush_content;
     choose(&mut scope, &options.engines);
     scope
 }

@@ -322,6 +322,7 @@ impl Rig {
             process.join().is_err()
         });
         shadow.set_hook(None);
+        shadow.end_threads();
         is_killed
     }
 

@@ -33,6 +33,8 @@ pub struct EngineOptions {
     pub updates_metadata: bool,
     /// The paper's protocol exactly as printed, with what that loses under some crash images.
     pub as_printed: bool,
+    /// Blocks are stored and flushed line by line, not streamed past the caches. Forebay streams in any case.
+    pub flushes_content: bool,
     /// A read that misses brings the block into the cache.
     pub fill_on_read: bool,
     /// Take a disk although its mark says that its newest data is elsewhere (`docs/inside/marks.md`).
@@ -52,6 +54,7 @@ impl Default for EngineOptions {
             set_blocks: 512,
             updates_metadata: true,
             as_printed: false,
+            flushes_content: false,
             fill_on_read: true,
             background: true,
             accept_stale: false,

@@ -21,6 +21,8 @@ pub struct Scope {
     pub engines: Vec<EngineName>,
     /// The same seed gives the same work.
     pub seed: u64,
+    /// The papers' engines store and flush the content of blocks, instead of streaming it as Forebay does.
+    pub flushes_content: bool,
     /// How long one of the study's jobs runs.
     pub job_duration: Duration,
 }
@@ -34,6 +36,7 @@ impl Scope {
             is_quick: false,
             engines: EngineName::ALL.to_vec(),
             seed,
+            flushes_content: false,
             job_duration: Duration::from_millis(1000),
         }
     }

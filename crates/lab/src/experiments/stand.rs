@@ -45,7 +45,11 @@ impl Stand {
                 let disk = Arc::new(EmulatedDisk::new(store, DiskKind::Ssd));
                 let backing = Backing::from_store(disk.clone());
                 disk.set_waiting(false);
-                let engine = engines::create(name, region, backing, &EngineOptions::default())?;
+                let options = EngineOptions {
+                    flushes_content: scope.flushes_content,
+                    ..EngineOptions::default()
+                };
+                let engine = engines::create(name, region, backing, &options)?;
                 let target = EngineTarget(engine);
                 fill(&target, span_bytes, scope.seed)?;
                 target.0.flush()?;

@@ -100,6 +100,7 @@ impl WorkCell {
             engine_options: EngineOptions {
                 journal_mode: self.journal_mode,
                 updates_metadata: self.updates_metadata,
+                flushes_content: scope.flushes_content,
                 ..EngineOptions::default()
             },
             seed: scope.seed,

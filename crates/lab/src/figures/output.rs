@@ -18,6 +18,7 @@ pub(super) fn to_json(report: &Report<'_>) -> Value {
         "scale": scope.scale.to_string(),
         "seed": scope.seed,
         "is_quick": scope.is_quick,
+        "flushes_content": scope.flushes_content,
         "engines": scope.engines.iter().map(|engine| engine.as_str()).collect::<Vec<_>>(),
         "counts": report.counts,
         "figures": report.results.iter().map(figure_to_json).collect::<Vec<_>>(),

@@ -120,6 +120,10 @@ fn lead(report: &Report<'_>) -> Vec<String> {
             compared.len()
         ));
     }
+    lead.push(match scope.flushes_content {
+        false => "All engines stream the content of blocks past the caches.".to_owned(),
+        true => "The papers' engines store the content of blocks and flush each line; Forebay streams it.".to_owned(),
+    });
     if scope.is_quick {
         lead.push("A quick run: fewer places, smaller sizes, short times.".into());
     }

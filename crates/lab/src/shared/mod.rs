@@ -1,5 +1,6 @@
 //! What the papers' engines have in common, so that they differ only where their designs do.
 
+mod content;
 mod disk;
 mod header;
 pub(crate) mod marks;
@@ -7,6 +8,7 @@ mod medium;
 mod read;
 mod transaction;
 
+pub(crate) use content::ContentBy;
 pub(crate) use disk::Disk;
 pub(crate) use header::{HEADER_BYTES, Header};
 pub(crate) use medium::{check_alive, check_medium, fence, refused};

@@ -1,23 +1,25 @@
 //! The lowest layer: persistent memory as a block device.
 //!
-//! A write stores a whole block, flushes each of its lines and fences (Tinca §5.1): it is durable
+//! A write stores a whole block, flushes each of its lines or streams them, and fences (Tinca §5.1): it is durable
 //! when it returns. A block that is written in place may tear at 8 bytes in a power cut, as on any
 //! block device that promises no more.
 
 use forebay::{Region, Result};
 
-use crate::shared::{check_alive, fence};
+use crate::shared::{ContentBy, check_alive, fence};
 
 pub(super) struct NvmDevice {
     region: Region,
     block_bytes: usize,
+    content: ContentBy,
 }
 
 impl NvmDevice {
-    pub(super) fn new(region: Region, block_bytes: usize) -> NvmDevice {
+    pub(super) fn new(region: Region, block_bytes: usize, content: ContentBy) -> NvmDevice {
         NvmDevice {
             region,
             block_bytes,
+            content,
         }
     }
 
@@ -30,8 +32,7 @@ impl NvmDevice {
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() == self.block_bytes, "a block device's write");
         check_alive(&self.region)?;
-        self.region.store(offset, bytes);
-        self.region.flush(offset, bytes.len());
+        self.content.write(&self.region, offset, bytes);
         // The block is durable before its writer writes another one or answers.
         fence(&self.region)
     }

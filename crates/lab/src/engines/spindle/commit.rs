@@ -178,7 +178,8 @@ impl Spindle {
                 let start = sub_block as usize * inode_bytes;
                 let offset = layout.slot(Cache::Metadata, slot) + start as u64;
                 let bytes = &update.changed.bytes[start..start + inode_bytes];
-                self.media.region.stream(offset, bytes);
+                let media = &self.media;
+                media.content.write(&media.region, offset, bytes);
             }
             if !update.sub_blocks.is_empty() && !state.metadata.at(slot).is_dirty {
                 let mapping = Mapping {

@@ -5,7 +5,7 @@
 use forebay::{ErrorKind, Region, Result};
 use forebay_pmem::LINE_BYTES;
 
-use crate::shared::fence;
+use crate::shared::{ContentBy, fence};
 
 use super::layout::{
     Cache, ENTRY_BYTES, HEAD, Layout, LogPlace, Mapping, NON, TAIL, element_parts, element_words,
@@ -18,6 +18,7 @@ const ENTRIES_PER_LINE: u32 = (LINE_BYTES as u64 / ENTRY_BYTES) as u32;
 pub(super) struct Media {
     pub(super) region: Region,
     pub(super) layout: Layout,
+    pub(super) content: ContentBy,
 }
 
 impl Media {
@@ -125,10 +126,11 @@ impl Media {
         }
     }
 
-    /// Streams a whole block into an NVM block.
+    /// Writes a whole block into an NVM block.
     pub(super) fn write_slot(&self, cache: Cache, slot: u32, bytes: &[u8]) {
         assert_eq!(bytes.len() as u64, self.layout.block_bytes);
-        self.region.stream(self.layout.slot(cache, slot), bytes);
+        let offset = self.layout.slot(cache, slot);
+        self.content.write(&self.region, offset, bytes);
     }
 
     /// Reads an NVM block.
@@ -155,8 +157,8 @@ impl Media {
         let mut content = vec![0; self.layout.inode_bytes as usize];
         self.region
             .read(self.layout.sub_block(sub_block), &mut content);
-        self.region
-            .stream(self.layout.log_content(record), &content);
+        let offset = self.layout.log_content(record);
+        self.content.write(&self.region, offset, &content);
         let place = LogPlace::SubBlock(sub_block);
         self.put_log_header(record, log_header(position, place, &content));
     }

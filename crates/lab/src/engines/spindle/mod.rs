@@ -30,8 +30,8 @@ use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
 use crate::shared::{
-    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, check_alive, check_blocks,
-    read_blocks, refused,
+    BufferedTransaction, ChangedBlock, CommitBlocks, ContentBy, Disk, Header, check_alive,
+    check_blocks, read_blocks, refused,
 };
 use layout::{Cache, Layout};
 use media::Media;
@@ -56,7 +56,11 @@ pub(crate) fn create(
 ) -> Result<Box<dyn Engine>> {
     let layout = Layout::plan(region.len(), backing.size_bytes(), options)?;
     Header::erase(&region)?;
-    let media = Media { region, layout };
+    let media = Media {
+        region,
+        layout,
+        content: ContentBy::of(options),
+    };
     media.clear();
     // An empty cache is there before the header says that there is one.
     media.fence()?;
@@ -89,7 +93,11 @@ pub(crate) fn open(
         let found = format!("other options than the cache was made with: {layout:?}");
         return Err(refused(found, "open it with those, or make a new cache"));
     }
-    let media = Media { region, layout };
+    let media = Media {
+        region,
+        layout,
+        content: ContentBy::of(options),
+    };
     Spindle::recovered(media, backing, options)
 }
 

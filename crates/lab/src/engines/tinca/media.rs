@@ -1,5 +1,5 @@
 //! The stores of Tinca's protocol. Each update is a store, the flush of its lines and a fence of its
-//! own, as in the paper (§2.1, §4.3, §4.4): what one method has made durable is durable before the
+//! own, as in the paper (§2.1, §4.3, §4.4); a block's content may be streamed instead of stored and flushed. What one method has made durable is durable before the
 //! next one stores anything.
 
 use forebay::{Region, Result};
@@ -8,7 +8,7 @@ use forebay_pmem::LINE_BYTES;
 use super::Protocol;
 use super::layout::{ENTRY_BYTES, Entry, Geometry, HEAD_OFFSET, TAIL_OFFSET};
 use crate::mutants::{Mutant, mutated};
-use crate::shared::fence;
+use crate::shared::{ContentBy, fence};
 
 /// Entries are made free in stores of so many bytes.
 const ERASE_BYTES: usize = 64 << 10;
@@ -18,6 +18,7 @@ pub(super) struct Media {
     pub(super) region: Region,
     pub(super) geometry: Geometry,
     pub(super) protocol: Protocol,
+    pub(super) content: ContentBy,
 }
 
 impl Media {
@@ -29,8 +30,8 @@ impl Media {
     /// Fills a slot. The fence orders the data before the entry that names the slot.
     pub(super) fn write_block(&self, slot: u32, bytes: &[u8]) -> Result<()> {
         let offset = self.geometry.slot(slot);
-        self.region.store(offset, bytes);
-        self.persist(offset, bytes.len())
+        self.content.write(&self.region, offset, bytes);
+        fence(&self.region)
     }
 
     /// Creates or changes an entry. The fence orders it before the ring's element, before Tail, or

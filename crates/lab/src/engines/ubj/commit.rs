@@ -11,7 +11,7 @@ use super::Ubj;
 use super::layout::{Entry, Layout};
 use super::state::{Buffer, State};
 use crate::mutants::{Mutant, mutated};
-use crate::shared::{ChangedBlock, CommitBlocks, check_alive, fence};
+use crate::shared::{ChangedBlock, CommitBlocks, ContentBy, check_alive, fence};
 
 /// Where a block of the transaction goes.
 struct Placed {
@@ -89,10 +89,13 @@ impl Ubj {
             // The memory copy on the writer's way for which Tinca §1 and Spindle §1 blame the design.
             let mut copy = vec![0; bytes.len()];
             self.region.read(self.layout.buffer(frozen), &mut copy);
-            self.region.store(offset, &copy);
+            match self.content {
+                ContentBy::Flushes => self.region.store(offset, &copy),
+                // What is streamed is put together before.
+                ContentBy::Streams => copy.copy_from_slice(bytes),
+            }
         }
-        self.region.store(offset, bytes);
-        self.region.flush(offset, bytes.len());
+        self.content.write(&self.region, offset, bytes);
     }
 }
 

@@ -26,7 +26,7 @@ use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
 use crate::shared::{
-    BufferedTransaction, Disk, Header, check_alive, check_blocks, read_blocks, refused,
+    BufferedTransaction, ContentBy, Disk, Header, check_alive, check_blocks, read_blocks, refused,
 };
 use layout::Layout;
 use state::{Buffer, State};
@@ -43,6 +43,7 @@ pub(crate) struct Ubj {
     fill_on_read: bool,
     /// A frozen block is copied also where none of it stays.
     copies_whole_blocks: bool,
+    content: ContentBy,
     /// Held across a commit, a checkpoint, and a read with its fill.
     state: Mutex<State>,
 }
@@ -101,6 +102,7 @@ impl Ubj {
             layout,
             fill_on_read: options.fill_on_read,
             copies_whole_blocks: options.as_printed,
+            content: ContentBy::of(options),
             state: Mutex::new(state),
         }
     }
@@ -170,8 +172,7 @@ impl Ubj {
         }
         let slot = state.take_free();
         let offset = self.layout.buffer(slot);
-        self.region.store(offset, bytes);
-        self.region.flush(offset, bytes.len());
+        self.content.write(&self.region, offset, bytes);
         state.fill(slot, block);
         Ok(())
     }

@@ -59,12 +59,12 @@ fn a_commit_flushes_its_blocks_its_entries_and_the_record_with_two_fences() {
     assert_eq!(
         act(seeds(0..1, 50)),
         (66, 2, 0, 0),
-        "a frozen block is copied, flushed once"
+        "a frozen block is written elsewhere, once"
     );
     assert_eq!(
         act(TestStep::Update(3, 5)),
         (66, 2, 0, 0),
-        "and so for a few bytes"
+        "and so are a few bytes of one, over a copy"
     );
     assert_eq!(engine.stats().write_hits, 2);
     assert_eq!(

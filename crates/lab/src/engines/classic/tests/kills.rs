@@ -43,6 +43,7 @@ fn kill(rig: &Rig, script: &[TestStep], step: &TestStep, event: usize) -> Option
         process.join().is_err()
     });
     shadow.set_hook(None);
+    shadow.end_threads();
     is_killed.then_some(Killed {
         shadow,
         disk,

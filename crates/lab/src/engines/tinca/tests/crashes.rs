@@ -354,6 +354,7 @@ fn after_a_kill(rig: &Rig, script: &[TestStep], step: &TestStep, event: usize) -
         return None;
     }
     shadow.set_hook(None);
+    shadow.end_threads();
     let region = Region::on_shadow(shadow.clone());
     let mut visible = vec![0; region.len() as usize];
     region.read(0, &mut visible);
