@@ -65,7 +65,9 @@ section! {
 section! {
     /// The designs in software.
     Txb {
-        call_instructions, sum_line_instructions, parity_line_instructions, copy_line_instructions,
+        transaction_instructions, transaction_own_accesses, object_instructions, object_own_accesses,
+        lone_write_instructions, lone_write_own_accesses, sum_line_instructions, parity_line_instructions,
+        copy_line_instructions,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::controller::state::Loss;
 use crate::line::{LINE_BYTES, Words};
 use crate::machine::state::Machine;
+use crate::programs::heap::OBJECTS_AT;
 use crate::programs::memory::{Change, Halt, Memory, Work};
 use crate::workload::library::Library;
 use crate::workload::passes::Passes;
@@ -100,7 +101,10 @@ impl Memory for CoreMemory<'_> {
         let Some(software) = &mut self.software else {
             return Ok(());
         };
-        let mut objects: Vec<u64> = changes.iter().map(|change| change.object.start).collect();
+        // What the heap keeps of itself, its log and its free lists, is covered like all else and is no object of the program's:
+        // what it takes is in what the transaction does.
+        let starts = changes.iter().map(|change| change.object.start);
+        let mut objects: Vec<u64> = starts.filter(|start| *start >= OBJECTS_AT).collect();
         objects.sort_unstable();
         objects.dedup();
         Ok(software.after(self.machine, self.core, objects.len() as u64)?)
