@@ -77,6 +77,14 @@ section! {
 }
 
 section! {
+    /// The designs of Forebay's own regions.
+    Regions {
+        pass_instructions, pass_own_accesses, sync_instructions, sync_own_accesses, page_instructions,
+        page_own_accesses, line_instructions, line_own_accesses,
+    }
+}
+
+section! {
     /// The programs, all of them.
     Programs { work_divisor, warm_up_divisor, code_bytes }
 }
@@ -143,6 +151,8 @@ pub struct Parameters {
     pub txb: Txb,
     /// The asynchronous design.
     pub passes: Passes,
+    /// Forebay's own regions.
+    pub regions: Regions,
     /// What all programs have in common.
     pub programs: Programs,
     /// Their heap.

@@ -5,8 +5,8 @@ use crate::line::{LINE_BYTES, Words};
 use crate::machine::state::Machine;
 use crate::programs::heap::OBJECTS_AT;
 use crate::programs::memory::{Change, Halt, Memory, Work};
+use crate::workload::behind::Behind;
 use crate::workload::library::Library;
-use crate::workload::passes::Passes;
 
 /// A library that keeps redundancy in software, and the lines that the transaction has written, with what they held.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub struct CoreMemory<'a> {
     /// What keeps redundancy at the end of transactions, in a design that does.
     pub software: Option<&'a mut Software>,
     /// What keeps it behind the program, in the design that does.
-    pub passes: Option<&'a Passes>,
+    pub behind: Option<&'a Behind>,
 }
 
 impl Memory for CoreMemory<'_> {
@@ -75,8 +75,8 @@ impl Memory for CoreMemory<'_> {
         if let Some(software) = &mut self.software {
             software.before(self.machine, self.core, address / LINE_BYTES)?;
         }
-        if let Some(passes) = self.passes {
-            passes.before_store(self.machine, self.core, address / LINE_BYTES);
+        if let Some(behind) = self.behind {
+            behind.before_store(self.machine, self.core, address / LINE_BYTES);
         }
         Ok(self.machine.store(self.core, address, words)?)
     }
@@ -98,6 +98,9 @@ impl Memory for CoreMemory<'_> {
     /// Software makes checksums and parity of the lines that were written: of each object by the difference, as
     /// Pangolin, or of each page. A controller knows of no transactions, and the baseline of no redundancy.
     fn end_transaction(&mut self, changes: &[Change]) -> Result<(), Halt> {
+        if let Some(behind) = self.behind {
+            behind.after(self.machine, self.core)?;
+        }
         let Some(software) = &mut self.software else {
             return Ok(());
         };
