@@ -19,11 +19,15 @@ pub enum Design {
     TxbPage,
     /// Software, in passes behind the programs: asynchronous, after Vilamb.
     Passes,
+    /// Forebay's own regions: in passes behind the programs, row by row.
+    Regions,
+    /// The same, with a sync of what was written at the end of each transaction.
+    RegionsSync,
 }
 
 impl Design {
     /// All of them: those of the paper's Figure 9 in its order, then those in software.
-    pub const ALL: [Design; 8] = [
+    pub const ALL: [Design; 10] = [
         Design::Baseline,
         Design::Naive,
         Design::LineSums,
@@ -32,6 +36,8 @@ impl Design {
         Design::TxbObject,
         Design::TxbPage,
         Design::Passes,
+        Design::Regions,
+        Design::RegionsSync,
     ];
 
     /// The name, as the command takes it and reports print it.
@@ -45,12 +51,25 @@ impl Design {
             Design::TxbObject => "txb-object",
             Design::TxbPage => "txb-page",
             Design::Passes => "async",
+            Design::Regions => "regions",
+            Design::RegionsSync => "regions-sync",
         }
+    }
+
+    /// Whether the paper's §4 measures it. It has the asynchronous one in its Table 1 alone, and ours not at all.
+    pub fn is_of_the_evaluation(self) -> bool {
+        self != Design::Passes && !self.has_region_sums()
     }
 
     /// Whether programs keep redundancy themselves, by a library.
     pub fn is_in_software(self) -> bool {
-        matches!(self, Design::TxbObject | Design::TxbPage | Design::Passes)
+        self.has_region_sums()
+            || matches!(self, Design::TxbObject | Design::TxbPage | Design::Passes)
+    }
+
+    /// Whether it keeps the sums of Forebay's regions.
+    pub fn has_region_sums(self) -> bool {
+        matches!(self, Design::Regions | Design::RegionsSync)
     }
 
     /// Whether a controller stands between the LLC and NVM.

@@ -85,6 +85,11 @@ pub fn page_sum(page: &PageWords) -> u32 {
     forebay_pmem::crc32c_append_lines(0, page)
 }
 
+/// The check of a page in a sum of Forebay's regions, which knows the page's place.
+pub fn region_sum_check(page: u32, words: &PageWords) -> u32 {
+    page_sum(words) ^ crate::mix::mix(u64::from(page)) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,10 +10,14 @@ use crate::counts::Counts;
 use crate::design::Design;
 use crate::device::DeviceTimes;
 use crate::dram::Dram;
+use crate::line::PAGE_LINES;
 use crate::machine::state::{CacheTimes, Core, Entry, Held, Llc, Machine};
 use crate::nvm::Nvm;
 use crate::nvm::layout::Layout;
 use crate::parameters::{CacheLevel, Memory, Parameters};
+
+/// Rows that the designs of Forebay's regions copy to DRAM before they look at them again.
+pub const BATCH_ROWS: u32 = 16;
 
 /// What a machine is to hold.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +128,10 @@ impl Machine {
         let mhz = parameters.cores.frequency_mhz.value;
         let layout = Layout::new(parameters.nvm.dimms.value as u32, sizes.data_pages);
         let code_lines = sizes.code_bytes.div_ceil(64) as u32;
+        let scratch_lines = match design.has_region_sums() {
+            true => BATCH_ROWS * 16 * PAGE_LINES,
+            false => 0,
+        };
         let mut machine = Machine {
             cores: (0..parameters.cores.count.value)
                 .map(|_| core(parameters, sizes))
@@ -144,13 +152,17 @@ impl Machine {
             controllers: controllers(parameters, design, banks),
             nvm: Nvm::new(layout, sizes.seed, device_times(&parameters.nvm, mhz)),
             dram: Dram::new(
-                sizes.dram_lines + code_lines,
+                sizes.dram_lines + code_lines + scratch_lines,
                 parameters.dram.dimms.value as u32,
                 device_times(&parameters.dram, mhz),
             ),
             counts: Counts::default(),
             losses: Vec::new(),
+            scratch_line: sizes.dram_lines + code_lines,
         };
+        if design.has_region_sums() {
+            machine.nvm.contents.use_region_sums();
+        }
         machine.controllers.map_untouched(&mut machine.nvm);
         machine
     }

@@ -1,10 +1,15 @@
 //! Between the shared cache and memory: DRAM, NVM through the controllers, and NVM as software reaches redundancy itself.
 
 use crate::controller::state::Loss;
-use crate::line::{Home, Words, home};
+use crate::line::{Home, Words, dram_address, home};
 use crate::machine::state::Machine;
 
 impl Machine {
+    /// The address of a line of DRAM beyond what programs have, for a design that keeps copies there.
+    pub fn scratch_address(&self, line: u32) -> u64 {
+        dram_address(self.scratch_line + line)
+    }
+
     /// Reads a line for the shared cache: its bytes, and when they are there.
     pub(in crate::machine) fn read_memory(
         &mut self,

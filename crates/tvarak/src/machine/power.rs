@@ -66,6 +66,14 @@ impl Machine {
         ends.max().unwrap_or(0)
     }
 
+    /// All cores wait for the last one.
+    pub fn align(&mut self) {
+        let now = self.now();
+        for core in &mut self.cores {
+            core.clock.stall(now - core.clock.now());
+        }
+    }
+
     /// All that was counted so far.
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts;

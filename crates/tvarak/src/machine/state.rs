@@ -97,4 +97,6 @@ pub struct Machine {
     pub(in crate::machine) counts: Counts,
     /// Pages that could not be written back, for what they held before is lost.
     pub losses: Vec<Loss>,
+    /// The first line of DRAM beyond what programs have.
+    pub(in crate::machine) scratch_line: u32,
 }

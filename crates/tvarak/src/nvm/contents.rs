@@ -1,7 +1,8 @@
 //! The bytes on the media of the DIMMs: generated until first written, data and what protects it alike.
 
 use crate::line::{
-    PAGE_LINES, PageWords, SUMS_PER_LINE, Words, difference, line_sum, page_sum, set_sum,
+    PAGE_LINES, PageWords, SUMS_PER_LINE, Words, difference, line_sum, page_sum, region_sum_check,
+    set_sum,
 };
 use crate::mix::mix;
 use crate::nvm::layout::{Layout, Place};
@@ -13,6 +14,7 @@ pub struct Contents {
     layout: Layout,
     seed: u64,
     is_blank: bool,
+    has_region_sums: bool,
     lines: Sparse,
 }
 
@@ -23,6 +25,7 @@ impl Contents {
             layout,
             seed,
             is_blank: false,
+            has_region_sums: false,
             lines: Sparse::new(layout.lines()),
         }
     }
@@ -34,6 +37,20 @@ impl Contents {
     pub fn make_blank(&mut self) {
         assert!(self.is_untouched(), "the file was written");
         self.is_blank = true;
+    }
+
+    /// Has the file protected by the sums of Forebay's regions, where else DAX-CL-checksums are.
+    ///
+    /// # Panics
+    /// If it was written.
+    pub fn use_region_sums(&mut self) {
+        assert!(self.is_untouched(), "the file was written");
+        self.has_region_sums = true;
+    }
+
+    /// Whether it is.
+    pub fn has_region_sums(&self) -> bool {
+        self.has_region_sums
     }
 
     /// A line of the file as it was before anybody wrote it.
@@ -62,6 +79,13 @@ impl Contents {
                 for place in 0..SUMS_PER_LINE {
                     if let Some(page) = self.layout.page_at(row + place, dimm) {
                         set_sum(&mut words, place, page_sum(&self.generated_page(page)));
+                    }
+                }
+            }
+            Place::LineSums(first) if self.has_region_sums => {
+                for (word, sum) in (0..).zip(&mut words) {
+                    if let Some(page) = self.layout.region_sum_page(first, word) {
+                        *sum = region_sum_check(page, &self.generated_page(page)).into();
                     }
                 }
             }
@@ -126,6 +150,14 @@ impl Contents {
         (sum != page_sum(&self.page(page)), is_parity_wrong)
     }
 
+    /// Whether one of the two sums of a page, as Forebay's regions have them, is not that of the page.
+    pub fn region_sums_misfit(&self, page: u32) -> bool {
+        let check = region_sum_check(page, &self.page(page));
+        let sums = self.layout.region_sums(page);
+        sums.into_iter()
+            .any(|(line, word)| self.get(line)[word as usize] as u32 != check)
+    }
+
     /// Whether a line of a page does not fit its DAX-CL-checksum.
     pub fn line_sums_misfit(&self, page: u32) -> bool {
         let mut lines = page * PAGE_LINES..(page + 1) * PAGE_LINES;
@@ -146,6 +178,21 @@ mod tests {
         let contents = Contents::new(Layout::new(4, 50), 7);
         for page in 0..contents.layout.data_pages {
             assert_eq!(contents.misfits(page), (false, false));
+        }
+    }
+
+    #[test]
+    fn a_page_has_two_sums_of_a_region_on_two_dimms() {
+        for (dimms, pages) in [(4, 50), (4, 600), (2, 3), (16, 4096)] {
+            let layout = Layout::new(dimms, pages);
+            let mut contents = Contents::new(layout, 7);
+            contents.use_region_sums();
+            for page in 0..layout.data_pages {
+                let [one, other] = layout.region_sums(page);
+                assert!(one.0 < layout.lines() && other.0 < layout.lines());
+                assert_ne!(layout.dimm(one.0), layout.dimm(other.0));
+                assert!(!contents.region_sums_misfit(page));
+            }
         }
     }
 

@@ -148,6 +148,31 @@ impl Layout {
         (self.at(row, dimm, in_page), line % SUMS_PER_LINE)
     }
 
+    /// Where the sums of a page are in the designs of Forebay's regions, eight bytes each on two DIMMs: the lines, and the word
+    /// in each. They lie where other designs have DAX-CL-checksums.
+    pub fn region_sums(&self, page: u32) -> [(u32, u32); 2] {
+        [0, self.second_sums()].map(|first| {
+            let (line, _) = self.line_sum((first + page / 8) * SUMS_PER_LINE);
+            (line, page % 8)
+        })
+    }
+
+    /// The page whose sum is in a word of a line of DAX-CL-checksums, which is known by the first line of the file that it is of.
+    pub fn region_sum_page(&self, first: u32, word: u32) -> Option<u32> {
+        let line = first / SUMS_PER_LINE;
+        let of_copy = match line.checked_sub(self.second_sums()) {
+            Some(of_second) => of_second,
+            None => line,
+        };
+        Some(of_copy * 8 + word).filter(|page| *page < self.data_pages)
+    }
+
+    /// The line, of those of DAX-CL-checksums, from which on the second copies of sums lie: whole pages away, on another DIMM.
+    fn second_sums(&self) -> u32 {
+        let pages = (2 * self.data_pages).div_ceil(PAGE_LINES);
+        (pages + u32::from(pages.is_multiple_of(self.dimms))) * PAGE_LINES
+    }
+
     /// The DIMM of a line.
     #[inline]
     pub fn dimm(&self, line: u32) -> u32 {

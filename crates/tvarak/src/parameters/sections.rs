@@ -65,13 +65,23 @@ section! {
 section! {
     /// The designs in software.
     Txb {
-        call_instructions, sum_line_instructions, parity_line_instructions, copy_line_instructions,
+        transaction_instructions, transaction_own_accesses, object_instructions, object_own_accesses,
+        lone_write_instructions, lone_write_own_accesses, sum_line_instructions, parity_line_instructions,
+        copy_line_instructions,
     }
 }
 
 section! {
     /// The asynchronous design.
     Passes { period_us, first_store_ns, scan_page_ns }
+}
+
+section! {
+    /// The designs of Forebay's own regions.
+    Regions {
+        pass_instructions, pass_own_accesses, sync_instructions, sync_own_accesses, page_instructions,
+        page_own_accesses, line_instructions, line_own_accesses,
+    }
 }
 
 section! {
@@ -141,6 +151,8 @@ pub struct Parameters {
     pub txb: Txb,
     /// The asynchronous design.
     pub passes: Passes,
+    /// Forebay's own regions.
+    pub regions: Regions,
     /// What all programs have in common.
     pub programs: Programs,
     /// Their heap.

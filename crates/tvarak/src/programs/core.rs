@@ -3,9 +3,10 @@
 use crate::controller::state::Loss;
 use crate::line::{LINE_BYTES, Words};
 use crate::machine::state::Machine;
+use crate::programs::heap::OBJECTS_AT;
 use crate::programs::memory::{Change, Halt, Memory, Work};
+use crate::workload::behind::Behind;
 use crate::workload::library::Library;
-use crate::workload::passes::Passes;
 
 /// A library that keeps redundancy in software, and the lines that the transaction has written, with what they held.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ pub struct CoreMemory<'a> {
     /// What keeps redundancy at the end of transactions, in a design that does.
     pub software: Option<&'a mut Software>,
     /// What keeps it behind the program, in the design that does.
-    pub passes: Option<&'a Passes>,
+    pub behind: Option<&'a Behind>,
 }
 
 impl Memory for CoreMemory<'_> {
@@ -74,8 +75,8 @@ impl Memory for CoreMemory<'_> {
         if let Some(software) = &mut self.software {
             software.before(self.machine, self.core, address / LINE_BYTES)?;
         }
-        if let Some(passes) = self.passes {
-            passes.before_store(self.machine, self.core, address / LINE_BYTES);
+        if let Some(behind) = self.behind {
+            behind.before_store(self.machine, self.core, address / LINE_BYTES);
         }
         Ok(self.machine.store(self.core, address, words)?)
     }
@@ -97,10 +98,16 @@ impl Memory for CoreMemory<'_> {
     /// Software makes checksums and parity of the lines that were written: of each object by the difference, as
     /// Pangolin, or of each page. A controller knows of no transactions, and the baseline of no redundancy.
     fn end_transaction(&mut self, changes: &[Change]) -> Result<(), Halt> {
+        if let Some(behind) = self.behind {
+            behind.after(self.machine, self.core)?;
+        }
         let Some(software) = &mut self.software else {
             return Ok(());
         };
-        let mut objects: Vec<u64> = changes.iter().map(|change| change.object.start).collect();
+        // What the heap keeps of itself, its log and its free lists, is covered like all else and is no object of the program's:
+        // what it takes is in what the transaction does.
+        let starts = changes.iter().map(|change| change.object.start);
+        let mut objects: Vec<u64> = starts.filter(|start| *start >= OBJECTS_AT).collect();
         objects.sort_unstable();
         objects.dedup();
         Ok(software.after(self.machine, self.core, objects.len() as u64)?)

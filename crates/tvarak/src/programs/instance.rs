@@ -11,8 +11,8 @@ use crate::programs::media::MediaMemory;
 use crate::programs::memory::{Halt, Memory};
 use crate::programs::store::{Store, StoreKind};
 use crate::programs::vector::VectorMemory;
+use crate::workload::behind::Behind;
 use crate::workload::library::Library;
-use crate::workload::passes::Passes;
 use crate::workload::program::Program;
 
 /// What an instance does.
@@ -48,7 +48,7 @@ pub struct Instance {
     heap: Heap,
     region: u64,
     software: Option<Software>,
-    passes: Option<Passes>,
+    behind: Option<Behind>,
     random: fastrand::Rng,
     keys: u64,
     /// Operations that may be done until it is asked for more, and those that were.
@@ -104,7 +104,7 @@ impl Instance {
             heap,
             region: 0,
             software: None,
-            passes: None,
+            behind: None,
             random: fastrand::Rng::with_seed(plan.seed),
             keys: plan.keys,
             allowed: 0,
@@ -116,11 +116,11 @@ impl Instance {
         Ok((instance, memory))
     }
 
-    /// Where its region begins, and what keeps redundancy if that is software: at the end of transactions, or in passes.
-    pub fn place(&mut self, region: u64, library: Option<Library>, passes: Option<Passes>) {
+    /// Where its region begins, and what keeps redundancy if that is software: at the end of transactions, or behind.
+    pub fn place(&mut self, region: u64, library: Option<Library>, behind: Option<Behind>) {
         self.region = region;
         self.software = library.map(Software::new);
-        self.passes = passes;
+        self.behind = behind;
     }
 
     /// Allows so many operations more.
@@ -186,23 +186,23 @@ impl Program for Instance {
         if self.done == self.allowed {
             return Ok(false);
         }
-        if let Some(passes) = &self.passes
-            && passes.step(machine, core)?
+        if let Some(behind) = &self.behind
+            && behind.step(machine, core)?
         {
             return Ok(true);
         }
-        let passes = self.passes.take();
+        let behind = self.behind.take();
         let mut software = self.software.take();
         let mut memory = CoreMemory {
             machine,
             core,
             region: self.region,
             software: software.as_mut(),
-            passes: passes.as_ref(),
+            behind: behind.as_ref(),
         };
         let operated = self.operate(&mut memory);
         self.software = software;
-        self.passes = passes;
+        self.behind = behind;
         self.done += 1;
         match operated {
             Ok(()) => Ok(true),
@@ -212,7 +212,7 @@ impl Program for Instance {
     }
 
     fn settle(&mut self, machine: &mut Machine) -> Result<(), Loss> {
-        (self.passes.iter()).try_for_each(|passes| passes.settle(machine))
+        (self.behind.iter()).try_for_each(|behind| behind.settle(machine))
     }
 
     fn wrong_bytes(&self, machine: &mut Machine) -> Result<u64, Loss> {

@@ -16,8 +16,8 @@ use crate::programs::nstore::NStoreCosts;
 use crate::programs::redis::RedisCosts;
 use crate::programs::store::StoreKind;
 use crate::programs::trees::{TreeCosts, TreeKind};
+use crate::workload::behind::Behind;
 use crate::workload::library::Library;
-use crate::workload::passes::Passes;
 
 fn work(instructions: &Sourced, own_accesses: &Sourced) -> Work {
     Work {
@@ -191,7 +191,7 @@ pub fn build(
     let mut machine = Machine::new(parameters, design, &sizes);
     machine.nvm.contents.make_blank();
     let library = Library::of(design, parameters);
-    let passes = Passes::of(design, parameters, machine.nvm.layout.data_pages);
+    let behind = Behind::of(design, parameters, machine.nvm.layout.data_pages);
     let instance = |number: u64| {
         let seed = schedule.plan.seed << 8 | number;
         let plan = Plan {
@@ -203,7 +203,7 @@ pub fn build(
             filled.unwrap_or_else(|halt| panic!("instance {number}: {halt}"));
         let region = number * region_bytes;
         media::put(&mut machine, region, &memory.words);
-        instance.place(region, library, passes.clone());
+        instance.place(region, library, behind.clone());
         instance
     };
     let instances = (0..schedule.instances).map(instance).collect();

@@ -1,7 +1,8 @@
 //! What a machine's NVM holds, apart from its time: regions are put there before a run, and looked at after it.
 
 use crate::line::{
-    LINE_BYTES, PAGE_LINES, SUMS_PER_LINE, Words, difference, line_sum, page_sum, set_sum,
+    LINE_BYTES, PAGE_LINES, SUMS_PER_LINE, Words, difference, line_sum, page_sum, region_sum_check,
+    set_sum,
 };
 use crate::machine::state::Machine;
 use crate::nvm::contents::Contents;
@@ -92,6 +93,14 @@ fn protect_stripe(contents: &mut Contents, layout: &Layout, stripe: u32) {
         let mut changed = contents.get(sums);
         set_sum(&mut changed, place, page_sum(&words));
         contents.set(sums, &changed);
+        if contents.has_region_sums() {
+            for (at, word) in layout.region_sums(page) {
+                let mut sums = contents.get(at);
+                sums[word as usize] = region_sum_check(page, &words).into();
+                contents.set(at, &sums);
+            }
+            continue;
+        }
         for first in (0..PAGE_LINES).step_by(SUMS_PER_LINE as usize) {
             let (at, _) = layout.line_sum(page * PAGE_LINES + first);
             let mut sums = [0; 8];

@@ -178,6 +178,9 @@ impl Program for FioThread {
         if self.done == self.accesses {
             return Ok(false);
         }
+        if self.keeping.turn(machine, core)? {
+            return Ok(true);
+        }
         let address = self.address(self.done);
         machine.compute(core, self.instructions, self.own_accesses);
         if self.access.is_random() {
@@ -188,9 +191,6 @@ impl Program for FioThread {
             machine.store(core, word, &[used[0] | 1 << (bit % 64)])?;
         }
         let line = address / LINE_BYTES;
-        if self.keeping.turn(machine, core)? {
-            return Ok(true);
-        }
         let old = self.keeping.before(machine, core, line)?;
         let words = self.written(self.done);
         for (at, part) in words.chunks(MOVE_WORDS).enumerate() {

@@ -5,14 +5,14 @@ use crate::design::Design;
 use crate::line::Words;
 use crate::machine::state::Machine;
 use crate::parameters::Parameters;
+use crate::workload::behind::Behind;
 use crate::workload::library::Library;
-use crate::workload::passes::Passes;
 
 /// A thread's part in it. Of the other designs, and of threads that only read, it does nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Keeping {
     library: Option<Library>,
-    passes: Option<Passes>,
+    behind: Option<Behind>,
 }
 
 impl Keeping {
@@ -20,16 +20,16 @@ impl Keeping {
     pub fn of(design: Design, parameters: &Parameters, pages: u32) -> Keeping {
         Keeping {
             library: Library::of(design, parameters),
-            passes: Passes::of(design, parameters, pages),
+            behind: Behind::of(design, parameters, pages),
         }
     }
 
-    /// The passes' turn, between two steps of the program. Whether one began, as of [`Passes::step`].
+    /// The passes' turn, between two steps of the program. Whether one began, as of [`Behind::step`].
     ///
     /// # Errors
     /// Data that it reads is lost.
     pub fn turn(&self, machine: &mut Machine, core: usize) -> Result<bool, Loss> {
-        (self.passes.as_ref()).map_or(Ok(false), |passes| passes.step(machine, core))
+        (self.behind.as_ref()).map_or(Ok(false), |behind| behind.step(machine, core))
     }
 
     /// A line of the file is about to be written: what it holds, for [`Keeping::after`].
@@ -42,8 +42,8 @@ impl Keeping {
         core: usize,
         line: u64,
     ) -> Result<Option<Words>, Loss> {
-        if let Some(passes) = &self.passes {
-            passes.before_store(machine, core, line);
+        if let Some(behind) = &self.behind {
+            behind.before_store(machine, core, line);
         }
         let library = self.library.as_ref();
         library
@@ -62,10 +62,10 @@ impl Keeping {
         line: u64,
         old: Option<Words>,
     ) -> Result<(), Loss> {
-        match (&self.library, old) {
-            (Some(library), Some(old)) => library.after(machine, core, line, &old),
-            _ => Ok(()),
+        if let (Some(library), Some(old)) = (&self.library, old) {
+            library.after(machine, core, line, &old)?;
         }
+        (self.behind.iter()).try_for_each(|behind| behind.after(machine, core))
     }
 
     /// All threads are done: what is left is covered.
@@ -73,6 +73,6 @@ impl Keeping {
     /// # Errors
     /// Data that it reads is lost.
     pub fn settle(&self, machine: &mut Machine) -> Result<(), Loss> {
-        (self.passes.iter()).try_for_each(|passes| passes.settle(machine))
+        (self.behind.iter()).try_for_each(|behind| behind.settle(machine))
     }
 }

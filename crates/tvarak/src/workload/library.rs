@@ -1,7 +1,8 @@
 //! The designs in software (§4): a library that a program tells of each write, at the end of which it makes checksums and
 //! parity, through the caches like any other data.
 //!
-//! What a program writes at once is a line here: an access of fio, a line of stream's array. `TxB-Object-Csums` keeps a
+//! What a program writes at once is a line here: an access of fio, a line of stream's array. Neither has transactions, at whose end
+//! the designs keep redundancy, so each of these writes is a transaction of its own: begun, its range added, committed. `TxB-Object-Csums` keeps a
 //! checksum for each such object, where the controllers would have a DAX-CL-checksum, and computes it from what was
 //! written. `TxB-Page-Csums` keeps the system checksums, and reads the whole page for one. Both change parity by the
 //! difference, and neither verifies what a program reads, as in the paper.
@@ -25,7 +26,11 @@ const SUM_LOADS: u64 = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
     is_by_page: bool,
-    call_instructions: u64,
+    /// What a transaction takes in it, and each object of one; and what a write outside of a transaction takes
+    /// to be one. Instructions, and own accesses.
+    transaction: [u64; 2],
+    object: [u64; 2],
+    lone_write: [u64; 2],
     sum_instructions: u64,
     parity_instructions: u64,
     copy_instructions: u64,
@@ -49,7 +54,17 @@ impl Library {
         let txb = &parameters.txb;
         Library {
             is_by_page: true,
-            call_instructions: txb.call_instructions.value,
+            transaction: [
+                txb.transaction_instructions.value,
+                txb.transaction_own_accesses.value,
+            ],
+            object: [txb.object_instructions.value, txb.object_own_accesses.value],
+            // Without the copy, which is simulated.
+            lone_write: [
+                (txb.lone_write_instructions.value)
+                    .saturating_sub(txb.copy_line_instructions.value),
+                txb.lone_write_own_accesses.value.saturating_sub(2 * MOVES),
+            ],
             sum_instructions: txb.sum_line_instructions.value.saturating_sub(1),
             parity_instructions: txb.parity_line_instructions.value.saturating_sub(2 * MOVES),
             copy_instructions: txb.copy_line_instructions.value.saturating_sub(MOVES),
@@ -69,7 +84,7 @@ impl Library {
         Ok(old)
     }
 
-    /// A line of the file that held `old` was written.
+    /// A line of the file that held `old` was written, outside of a transaction: the library makes it one.
     ///
     /// # Errors
     /// Data or redundancy that it reads is lost.
@@ -80,10 +95,12 @@ impl Library {
         line: u64,
         old: &Words,
     ) -> Result<(), Loss> {
+        let [instructions, own_accesses] = self.lone_write;
+        machine.compute(core, instructions, own_accesses);
         self.after_all(machine, core, 1, &[(line, *old)])
     }
 
-    /// Lines of the file that held other words were written, of so many objects: in the order of their numbers.
+    /// Lines of the file that held other words were written by a transaction, of so many objects: in the order of their numbers.
     ///
     /// # Errors
     /// Data or redundancy that it reads is lost.
@@ -94,7 +111,9 @@ impl Library {
         objects: u64,
         lines: &[(u64, Words)],
     ) -> Result<(), Loss> {
-        machine.compute(core, self.call_instructions * objects, 0);
+        let [instructions, own_accesses] =
+            [0, 1].map(|of| self.transaction[of] + self.object[of] * objects);
+        machine.compute(core, instructions, own_accesses);
         let layout = machine.nvm.layout;
         let page_of = |line: u64| line as u32 / PAGE_LINES;
         for written in lines.chunk_by(|one, next| page_of(one.0) == page_of(next.0)) {
