@@ -43,8 +43,7 @@ fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
     Section {
         heading: heading.into(),
         paragraphs,
-        charts: Vec::new(),
-        tables: Vec::new(),
+        ..Section::default()
     }
 }
 
@@ -118,6 +117,7 @@ fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
         paragraphs,
         charts: charts(result),
         tables,
+        ..Section::default()
     }
 }
 
@@ -205,6 +205,7 @@ fn charts(result: &FigureResult) -> Vec<Chart> {
         let ours = result.series.iter().map(|series| Series {
             name: series.name.clone(),
             values: normalised(figure, result, series.key),
+            ..Series::default()
         });
         let series: Vec<Series> = ours.chain(paper_ratios(result)).collect();
         charts.push(chart(
@@ -221,6 +222,7 @@ fn charts(result: &FigureResult) -> Vec<Chart> {
         values: (0..result.places.len())
             .map(|place| result.value(series, place))
             .collect(),
+        ..Series::default()
     });
     let series: Vec<Series> = ours.chain(paper_values(result)).collect();
     charts.push(chart(
@@ -290,6 +292,7 @@ impl SeriesList<'_> {
             self.series.push(Series {
                 name: name.to_owned(),
                 values: vec![None; places],
+                ..Series::default()
             });
             self.series.len() - 1
         });
