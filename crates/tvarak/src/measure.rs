@@ -205,6 +205,7 @@ fn perform_programs(
     };
     let warm_up = schedule.warm_up_operations;
     run_all(&mut machine, &mut instances, warm_up, 0)?;
+    machine.align();
     let before = Before::of(&machine);
     let done = warm_up * schedule.instances;
     run_all(&mut machine, &mut instances, schedule.plan.operations, done)?;

@@ -66,6 +66,14 @@ impl Machine {
         ends.max().unwrap_or(0)
     }
 
+    /// Cores wait for the last one, as threads do at a barrier: what follows begins on all of them at the same time.
+    pub fn align(&mut self) {
+        let now = self.now();
+        for core in &mut self.cores {
+            core.clock.stall(now - core.clock.now());
+        }
+    }
+
     /// All that was counted so far.
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts;
