@@ -25,6 +25,8 @@ pub struct Series {
     pub spreads: Vec<Option<f64>>,
     /// The part of each number whose bar is not faint; none where all is. None, or as many as numbers.
     pub parts: Vec<Option<f64>>,
+    /// What others say of each number: a line across its bar. None, or as many as numbers.
+    pub said: Vec<Option<f64>>,
 }
 
 /// One plot.

@@ -29,7 +29,8 @@ impl Chart {
         }
         let highest = self.series.iter().flat_map(|series| {
             let values = series.values.iter().enumerate();
-            values.filter_map(|(place, value)| Some((*value)? + series.spread(place)))
+            let ends = values.filter_map(|(place, value)| Some((*value)? + series.spread(place)));
+            ends.chain(series.said.iter().filter_map(|said| *said))
         });
         let scale = Scale::holding(highest, self.is_logarithmic);
         let legend = self.legend();
@@ -212,6 +213,15 @@ impl Chart {
                 }
                 None => bar(y, y_of(0.0), ""),
             }
+            let said = series.said.get(place).copied().flatten();
+            if let Some(y) = said.and_then(|said| scale.place(said)).map(y_of) {
+                let _ = write!(
+                    svg,
+                    "<line class=\"said\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                    x - 2.0,
+                    x + width + 2.0
+                );
+            }
             let spread = series.spread(place);
             let ends = [value - spread, value + spread].map(|end| scale.place(end).map(y_of));
             if let ([Some(low), Some(high)], true) = (ends, spread > 0.0) {
@@ -343,8 +353,10 @@ mod tests {
         let mut chart = chart(Shape::Bars);
         chart.series[0].spreads = vec![Some(1.0), None, Some(0.0)];
         chart.series[0].parts = vec![None, Some(5.0), None];
+        chart.series[0].said = vec![None, None, Some(80.0)];
         let svg = chart.to_svg("one");
         assert_eq!(svg.matches("class=\"spread\"").count(), 1, "{svg}");
+        assert_eq!(svg.matches("class=\"said\"").count(), 1, "{svg}");
         assert_eq!(svg.matches(" faint\"").count(), 1, "{svg}");
         assert_eq!(svg.matches("<rect").count(), 4 + 1, "{svg}");
     }
