@@ -39,8 +39,8 @@ impl Cells<'_> {
             .filter(|cell| self.store.get(self.common, cell).is_none())
             .map(|cell| (estimate_ms(self.store, self.common, cell), cell))
             .collect();
-        // All of a seed before the next, and of these the longest first: in the end all threads are busy.
-        left.sort_by_key(|(ms, cell)| (cell.seed, std::cmp::Reverse(*ms)));
+        // All of a seed before the next, and of these the shortest first: a run that is interrupted has most of them.
+        left.sort_by_key(|(ms, cell)| (cell.seed, *ms));
         let bar = bar(left.iter().map(|(ms, _)| *ms).sum());
         bar.set_message(format!("{} cells", left.len()));
         let next = AtomicUsize::new(0);

@@ -44,8 +44,8 @@ pub struct Store {
 struct Inner {
     file: File,
     kept: HashMap<String, Kept>,
-    /// What a workload on a design took a processor, by any version of the simulator.
-    costs_ms: HashMap<String, u64>,
+    /// What a workload on a design took a processor, by any version of the simulator: the scale and milliseconds.
+    costs_ms: HashMap<String, Vec<(u64, u64)>>,
 }
 
 impl Store {
@@ -100,10 +100,19 @@ impl Store {
         self.inner.lock().kept.get(&key(common, cell)?).copied()
     }
 
-    /// What a workload on a design took a processor lately.
+    /// What a workload on a design took a processor lately, in milliseconds: at this scale, or else at another one and as much
+    /// more as it is larger.
     pub fn cost_ms(&self, scale_divisor: u64, cell: &Cell) -> Option<u64> {
-        let name = cost_name(cell.workload.as_str(), cell.design.as_str(), scale_divisor);
-        self.inner.lock().costs_ms.get(&name).copied()
+        let inner = self.inner.lock();
+        let costs = inner
+            .costs_ms
+            .get(&cost_name(cell.workload.as_str(), cell.design.as_str()))?;
+        let at_scale = costs
+            .iter()
+            .rev()
+            .find(|(scale, _)| *scale == scale_divisor);
+        let (scale, ms) = at_scale.or(costs.last())?;
+        Some(ms * scale / scale_divisor)
     }
 
     /// Keeps a cell.
@@ -140,15 +149,18 @@ impl Inner {
         let host_ms = record["host_ms"].as_u64()?;
         let key = record["key"].as_str()?.to_owned();
         let [workload, design] = [record["workload"].as_str()?, record["design"].as_str()?];
-        let name = cost_name(workload, design, record["scale_divisor"].as_u64()?);
-        self.costs_ms.insert(name, host_ms);
+        let costs = self
+            .costs_ms
+            .entry(cost_name(workload, design))
+            .or_default();
+        costs.push((record["scale_divisor"].as_u64()?, host_ms));
         self.kept.insert(key, Kept { measured, host_ms });
         Some(())
     }
 }
 
-fn cost_name(workload: &str, design: &str, scale_divisor: u64) -> String {
-    format!("{workload} {design} 1/{scale_divisor}")
+fn cost_name(workload: &str, design: &str) -> String {
+    format!("{workload} {design}")
 }
 
 /// Everything that an outcome depends on; none where there is no such machine.
@@ -198,6 +210,7 @@ mod tests {
             let found = store.get(common, cell).expect("it was kept");
             assert_eq!(found.measured, kept.measured);
             assert_eq!(store.cost_ms(32, cell), Some(1500));
+            assert_eq!(store.cost_ms(1, cell), Some(32 * 1500));
         }
         assert!(store.get(common, &cells[2]).is_none());
         // Another scale, or other parameters, is another cell.
