@@ -3,7 +3,12 @@
 //! The plots are not text: nothing is read off one, and nothing is interpolated. A runtime that is 3 % longer is
 //! entered as the ratio 1.03. Sentences that say a thing again are entered where they say it first.
 
-use serde::Serialize;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::change::Change;
+use crate::design::Design;
 
 /// What is said.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -23,6 +28,27 @@ pub enum Value {
     More,
     /// The first has less of it than the second.
     Less,
+}
+
+impl Value {
+    /// Whether it is an order, and no number.
+    pub fn is_order(self) -> bool {
+        matches!(self, Same | More | Less)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exactly(value) => write!(to, "{value} times"),
+            UpTo(value) => write!(to, "up to {value} times"),
+            Between(least, most) => write!(to, "{least} to {most} times"),
+            MoreThan(value) => write!(to, "more than {value} times"),
+            Same => to.write_str("the same as"),
+            More => to.write_str("more than"),
+            Less => to.write_str("less than"),
+        }
+    }
 }
 
 /// What is measured.
@@ -45,6 +71,39 @@ pub enum Metric {
     Area,
 }
 
+/// What is measured, or what it is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A design as Table 3 has it.
+    Of(Design),
+    /// One with a change.
+    With(Design, Change),
+    /// TVARAK with each larger number of ways of redundancy that Figure 10 has.
+    MoreRedundancyWays,
+    /// TVARAK with each larger number of ways of diffs.
+    MoreDiffWays,
+    /// The shared cache.
+    Llc,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Side::Of(design) => to.write_str(design.as_str()),
+            Side::With(design, change) => write!(to, "{} {change}", design.as_str()),
+            Side::MoreRedundancyWays => to.write_str("tvarak with more ways of redundancy"),
+            Side::MoreDiffWays => to.write_str("tvarak with more ways of diffs"),
+            Side::Llc => to.write_str("llc"),
+        }
+    }
+}
+
+impl Serialize for Side {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 /// One sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Claim {
@@ -52,12 +111,12 @@ pub struct Claim {
     pub id: &'static str,
     /// The section.
     pub section: &'static str,
-    /// The workloads, as the command names them, or a name for those that are not simulated yet.
+    /// The workloads, as the command names them; `fio-seq` is both of them, `one line` and `none` are no workload.
     pub workload: &'static str,
     /// The design that it is of.
-    pub design: &'static str,
+    pub design: Side,
     /// What that is compared with.
-    pub over: &'static str,
+    pub over: Side,
     /// What is compared.
     pub metric: Metric,
     /// How.
@@ -66,7 +125,7 @@ pub struct Claim {
 
 const fn claim(
     [id, section, workload]: [&'static str; 3],
-    [design, over]: [&'static str; 2],
+    [design, over]: [Side; 2],
     metric: Metric,
     value: Value,
 ) -> Claim {
@@ -81,13 +140,36 @@ const fn claim(
     }
 }
 
-const BASE: &str = "baseline";
-const TVARAK: &str = "tvarak";
-const OBJECT: &str = "txb-object";
-const PAGE: &str = "txb-page";
-const TVARAK_BASE: [&str; 2] = [TVARAK, BASE];
-const OBJECT_BASE: [&str; 2] = [OBJECT, BASE];
-const PAGE_BASE: [&str; 2] = [PAGE, BASE];
+const BASE: Side = Side::Of(Design::Baseline);
+const NAIVE: Side = Side::Of(Design::Naive);
+const EV: Side = Side::Of(Design::LineSums);
+const CACHED: Side = Side::Of(Design::Cached);
+const TVARAK: Side = Side::Of(Design::Tvarak);
+const OBJECT: Side = Side::Of(Design::TxbObject);
+const PAGE: Side = Side::Of(Design::TxbPage);
+const TVARAK_BASE: [Side; 2] = [TVARAK, BASE];
+const OBJECT_BASE: [Side; 2] = [OBJECT, BASE];
+const PAGE_BASE: [Side; 2] = [PAGE, BASE];
+const MORE_REDUNDANCY: [Side; 2] = [Side::MoreRedundancyWays, TVARAK];
+const MORE_DIFFS: [Side; 2] = [Side::MoreDiffWays, TVARAK];
+
+/// TVARAK with so many ways of redundancy.
+const fn redundancy(ways: u64) -> Side {
+    Side::With(Design::Tvarak, Change::RedundancyWays(ways))
+}
+
+/// TVARAK with so many ways of diffs.
+const fn diffs(ways: u64) -> Side {
+    Side::With(Design::Tvarak, Change::DiffWays(ways))
+}
+
+/// A design in software and TVARAK, both with the same change.
+const fn both(design: Design, change: Change) -> [Side; 2] {
+    [
+        Side::With(design, change),
+        Side::With(Design::Tvarak, change),
+    ]
+}
 
 use Metric::{Area, CacheAccesses, Energy, LinesBesides, LinesRead, NvmAccesses, Runtime};
 use Value::{Between, Exactly, Less, More, MoreThan, Same, UpTo};
@@ -95,11 +177,11 @@ use Value::{Between, Exactly, Less, More, MoreThan, Same, UpTo};
 /// Everything, section by section.
 #[rustfmt::skip]
 pub const CLAIMS: &[Claim] = &[
-    claim(["naive-read", "3.3", "one line"], ["naive", BASE], LinesRead, Exactly(65.0)),
-    claim(["ev-read", "3.3", "one line"], ["ev", BASE], LinesRead, Exactly(2.0)),
-    claim(["ev-write-reads", "3.4", "one line"], ["ev", BASE], LinesBesides, Exactly(4.0)),
+    claim(["naive-read", "3.3", "one line"], [NAIVE, BASE], LinesRead, Exactly(65.0)),
+    claim(["ev-read", "3.3", "one line"], [EV, BASE], LinesRead, Exactly(2.0)),
+    claim(["ev-write-reads", "3.4", "one line"], [EV, BASE], LinesBesides, Exactly(4.0)),
     claim(["tvarak-write-lines", "3.4", "one line"], TVARAK_BASE, LinesBesides, UpTo(3.0)),
-    claim(["area", "3.5", "none"], [TVARAK, "llc"], Area, Exactly(0.002)),
+    claim(["area", "3.5", "none"], [TVARAK, Side::Llc], Area, Exactly(0.002)),
     claim(["nstore-object-tvarak", "4.1", "nstore"], [OBJECT, TVARAK], Runtime, Between(1.33, 1.53)),
     claim(["nstore-page-tvarak", "4.1", "nstore"], [PAGE, TVARAK], Runtime, Between(2.8, 4.9)),
     claim(["object-page", "4.1", "all"], [OBJECT, PAGE], Runtime, Less),
@@ -149,56 +231,48 @@ pub const CLAIMS: &[Claim] = &[
     claim(["stream-add-triad", "4.6", "stream-add over stream-triad"], TVARAK_BASE, Runtime, More),
     claim(["stream-copy-triad-object", "4.6", "stream-copy over stream-triad"], OBJECT_BASE, Runtime, More),
     claim(["stream-copy-triad-page", "4.6", "stream-copy over stream-triad"], PAGE_BASE, Runtime, More),
-    claim(["choices-redis-ev", "4.7", "redis-set"], ["ev", "naive"], Runtime, Less),
-    claim(["choices-redis-cached", "4.7", "redis-set"], ["ev-cached", "ev"], Runtime, Less),
-    claim(["choices-redis-tvarak", "4.7", "redis-set"], [TVARAK, "ev-cached"], Runtime, Less),
-    claim(["choices-tree-ev", "4.7", "tree-insert"], ["ev", "naive"], Runtime, Less),
-    claim(["choices-tree-cached", "4.7", "tree-insert"], ["ev-cached", "ev"], Runtime, Less),
-    claim(["choices-tree-tvarak", "4.7", "tree-insert"], [TVARAK, "ev-cached"], Runtime, Less),
-    claim(["choices-stream-ev", "4.7", "stream"], ["ev", "naive"], Runtime, Less),
-    claim(["choices-stream-cached", "4.7", "stream"], ["ev-cached", "ev"], Runtime, Less),
-    claim(["choices-stream-tvarak", "4.7", "stream"], [TVARAK, "ev-cached"], Runtime, Less),
-    claim(["choices-fio-seq-ev", "4.7", "fio-seq"], ["ev", "naive"], Runtime, Less),
-    claim(["choices-fio-seq-cached", "4.7", "fio-seq"], ["ev-cached", "ev"], Runtime, Less),
-    claim(["choices-fio-seq-tvarak", "4.7", "fio-seq"], [TVARAK, "ev-cached"], Runtime, Less),
-    claim(["choices-nstore-cached", "4.7", "nstore-balanced"], ["ev-cached", "ev"], Runtime, More),
-    claim(["choices-nstore-tvarak", "4.7", "nstore-balanced"], [TVARAK, "ev-cached"], Runtime, More),
-    claim(["choices-fio-rand-write-cached", "4.7", "fio-rand-write"], ["ev-cached", "ev"], Runtime, More),
-    claim(["choices-fio-rand-write-tvarak", "4.7", "fio-rand-write"], [TVARAK, "ev-cached"], Runtime, More),
-    claim(["ways-redis", "4.8", "redis-set"], ["tvarak with 2 ways of redundancy", "tvarak with 1"], Runtime, Less),
-    claim(["ways-redis-all", "4.8", "redis-set"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Same),
-    claim(["ways-ctree", "4.8", "ctree-insert"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Same),
-    claim(["ways-stream", "4.8", "stream-triad"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Less),
-    claim(["ways-fio", "4.8", "fio-rand-write"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, Less),
-    claim(["ways-nstore", "4.8", "nstore-balanced"], ["tvarak with more ways of redundancy", "tvarak"], Runtime, More),
-    claim(["diffs-redis", "4.8", "redis-set"], ["tvarak with more ways of diffs", "tvarak"], Runtime, Same),
-    claim(["diffs-ctree", "4.8", "ctree-insert"], ["tvarak with more ways of diffs", "tvarak"], Runtime, Same),
-    claim(["diffs-nstore", "4.8", "nstore-balanced"], ["tvarak with more ways of diffs", "tvarak"], Runtime, More),
-    claim(["diffs-stream-4", "4.8", "stream-triad"], ["tvarak with 4 ways of diffs", "tvarak with 1"], Runtime, More),
-    claim(["diffs-fio-4", "4.8", "fio-rand-write"], ["tvarak with 4 ways of diffs", "tvarak with 1"], Runtime, More),
-    claim(["diffs-stream-6", "4.8", "stream-triad"], ["tvarak with 6 ways of diffs", "tvarak with 4"], Runtime, Less),
-    claim(["diffs-fio-6", "4.8", "fio-rand-write"], ["tvarak with 6 ways of diffs", "tvarak with 4"], Runtime, Less),
-    claim(["diffs-stream-8", "4.8", "stream-triad"], ["tvarak with 8 ways of diffs", "tvarak with 1"], Runtime, More),
-    claim(["diffs-fio-8", "4.8", "fio-rand-write"], ["tvarak with 8 ways of diffs", "tvarak with 1"], Runtime, More),
-    claim(["dimms-stream-object", "4.8", "stream"], [OBJECT, "tvarak, 8 DIMMs"], Runtime, More),
-    claim(["dimms-stream-page", "4.8", "stream"], [PAGE, "tvarak, 8 DIMMs"], Runtime, More),
-    claim(["dram-stream-object", "4.8", "stream"], [OBJECT, "tvarak, NVM as fast as DRAM"], Runtime, More),
-    claim(["dram-stream-page", "4.8", "stream"], [PAGE, "tvarak, NVM as fast as DRAM"], Runtime, More),
+    claim(["choices-redis-ev", "4.7", "redis-set"], [EV, NAIVE], Runtime, Less),
+    claim(["choices-redis-cached", "4.7", "redis-set"], [CACHED, EV], Runtime, Less),
+    claim(["choices-redis-tvarak", "4.7", "redis-set"], [TVARAK, CACHED], Runtime, Less),
+    claim(["choices-tree-ev", "4.7", "tree-insert"], [EV, NAIVE], Runtime, Less),
+    claim(["choices-tree-cached", "4.7", "tree-insert"], [CACHED, EV], Runtime, Less),
+    claim(["choices-tree-tvarak", "4.7", "tree-insert"], [TVARAK, CACHED], Runtime, Less),
+    claim(["choices-stream-ev", "4.7", "stream"], [EV, NAIVE], Runtime, Less),
+    claim(["choices-stream-cached", "4.7", "stream"], [CACHED, EV], Runtime, Less),
+    claim(["choices-stream-tvarak", "4.7", "stream"], [TVARAK, CACHED], Runtime, Less),
+    claim(["choices-fio-seq-ev", "4.7", "fio-seq"], [EV, NAIVE], Runtime, Less),
+    claim(["choices-fio-seq-cached", "4.7", "fio-seq"], [CACHED, EV], Runtime, Less),
+    claim(["choices-fio-seq-tvarak", "4.7", "fio-seq"], [TVARAK, CACHED], Runtime, Less),
+    claim(["choices-nstore-cached", "4.7", "nstore-balanced"], [CACHED, EV], Runtime, More),
+    claim(["choices-nstore-tvarak", "4.7", "nstore-balanced"], [TVARAK, CACHED], Runtime, More),
+    claim(["choices-fio-rand-write-cached", "4.7", "fio-rand-write"], [CACHED, EV], Runtime, More),
+    claim(["choices-fio-rand-write-tvarak", "4.7", "fio-rand-write"], [TVARAK, CACHED], Runtime, More),
+    claim(["ways-redis", "4.8", "redis-set"], [TVARAK, redundancy(1)], Runtime, Less),
+    claim(["ways-redis-all", "4.8", "redis-set"], MORE_REDUNDANCY, Runtime, Same),
+    claim(["ways-ctree", "4.8", "ctree-insert"], MORE_REDUNDANCY, Runtime, Same),
+    claim(["ways-stream", "4.8", "stream-triad"], MORE_REDUNDANCY, Runtime, Less),
+    claim(["ways-fio", "4.8", "fio-rand-write"], MORE_REDUNDANCY, Runtime, Less),
+    claim(["ways-nstore", "4.8", "nstore-balanced"], MORE_REDUNDANCY, Runtime, More),
+    claim(["diffs-redis", "4.8", "redis-set"], MORE_DIFFS, Runtime, Same),
+    claim(["diffs-ctree", "4.8", "ctree-insert"], MORE_DIFFS, Runtime, Same),
+    claim(["diffs-nstore", "4.8", "nstore-balanced"], MORE_DIFFS, Runtime, More),
+    claim(["diffs-stream-4", "4.8", "stream-triad"], [diffs(4), TVARAK], Runtime, More),
+    claim(["diffs-fio-4", "4.8", "fio-rand-write"], [diffs(4), TVARAK], Runtime, More),
+    claim(["diffs-stream-6", "4.8", "stream-triad"], [diffs(6), diffs(4)], Runtime, Less),
+    claim(["diffs-fio-6", "4.8", "fio-rand-write"], [diffs(6), diffs(4)], Runtime, Less),
+    claim(["diffs-stream-8", "4.8", "stream-triad"], [diffs(8), TVARAK], Runtime, More),
+    claim(["diffs-fio-8", "4.8", "fio-rand-write"], [diffs(8), TVARAK], Runtime, More),
+    claim(["dimms-stream-object", "4.8", "stream"], both(Design::TxbObject, Change::Dimms(8)), Runtime, More),
+    claim(["dimms-stream-page", "4.8", "stream"], both(Design::TxbPage, Change::Dimms(8)), Runtime, More),
+    claim(["dram-stream-object", "4.8", "stream"], both(Design::TxbObject, Change::AsDram), Runtime, More),
+    claim(["dram-stream-page", "4.8", "stream"], both(Design::TxbPage, Change::AsDram), Runtime, More),
 ];
 
 /// All as a table for a terminal.
 pub fn text() -> String {
     let mut text = format!("{:<30} {:<7} {:<29}", "claim", "section", "workload");
     for claim in CLAIMS {
-        let value = match claim.value {
-            Exactly(value) => format!("{value} times"),
-            UpTo(value) => format!("up to {value} times"),
-            Between(least, most) => format!("{least} to {most} times"),
-            MoreThan(value) => format!("more than {value} times"),
-            Same => "the same as".to_owned(),
-            More => "more than".to_owned(),
-            Less => "less than".to_owned(),
-        };
+        let value = claim.value;
         text += &format!(
             "\n{:<30} {:<7} {:<29} {:?} of {}: {value} {}",
             claim.id, claim.section, claim.workload, claim.metric, claim.design, claim.over
@@ -247,7 +321,7 @@ mod tests {
         let is_measured = |design: &crate::Design| design.is_of_the_evaluation();
         for design in crate::Design::ALL.into_iter().filter(is_measured) {
             let name = design.as_str();
-            let is_named = |claim: &Claim| [claim.design, claim.over].contains(&name);
+            let is_named = |claim: &Claim| [claim.design, claim.over].contains(&Side::Of(design));
             assert!(CLAIMS.iter().any(is_named), "{name}");
         }
     }

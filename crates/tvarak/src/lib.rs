@@ -7,13 +7,16 @@
 mod array;
 mod banks;
 pub mod campaign;
+pub mod change;
 pub mod claims;
 mod clock;
 pub mod controller;
 pub mod counts;
 pub mod design;
 mod device;
+mod digest;
 mod dram;
+pub mod figures;
 pub mod line;
 pub mod machine;
 pub mod measure;

@@ -60,6 +60,7 @@ pub fn by_place(
     let series = PLACES.map(|place| Series {
         name: place.title().into(),
         values: names.iter().map(|name| value(name, place)).collect(),
+        ..Series::default()
     });
     chart.series = series.into();
     has_numbers(&chart).then_some(chart)
@@ -97,6 +98,7 @@ pub fn shares(results: &Results, name: &str, title: &str) -> Option<Chart> {
         values: (first..=last)
             .map(|point| Some(curve.as_ref()?.shares[point]))
             .collect(),
+        ..Series::default()
     });
     chart.series = series.collect();
     Some(chart)

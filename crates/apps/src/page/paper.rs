@@ -127,6 +127,7 @@ fn times(results: &Results, counts: &[usize]) -> Section {
             Series {
                 name: title.into(),
                 values: values.collect(),
+                ..Series::default()
             }
         });
         chart.series = series.into();

@@ -10,15 +10,23 @@ pub enum Shape {
     /// Bars side by side.
     #[default]
     Bars,
+    /// Bars that lie, a place a line, to the left and to the right of nought.
+    Lying,
 }
 
 /// One line, or the bars of one colour.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// What it is called.
     pub name: String,
     /// A number for each place; none where nothing was measured.
     pub values: Vec<Option<f64>>,
+    /// How far the numbers spread, up and down alike; drawn over bars. None, or as many as numbers.
+    pub spreads: Vec<Option<f64>>,
+    /// The part of each number whose bar is not faint; none where all is. None, or as many as numbers.
+    pub parts: Vec<Option<f64>>,
+    /// What others say of each number: a line across its bar. None, or as many as numbers.
+    pub said: Vec<Option<f64>>,
 }
 
 /// One plot.
@@ -33,7 +41,7 @@ pub struct Chart {
     /// The places, in order, evenly spaced. One without a name is a corner of a line and no more: it has
     /// no name on the axis, no mark, no row in the table.
     pub places: Vec<String>,
-    /// At most eight: more colours cannot be told apart. One without any number is not shown, and keeps
+    /// At most twelve, better eight: more colours cannot be told apart. One without any number is not shown, and keeps
     /// its colour from the others: so what is in several charts has one colour.
     pub series: Vec<Series>,
     /// Lines or bars.

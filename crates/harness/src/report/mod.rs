@@ -5,6 +5,7 @@
 
 pub mod bars;
 mod chart;
+mod lying;
 mod page;
 pub mod rows;
 mod scale;

@@ -22,6 +22,8 @@ pub struct Section {
     pub charts: Vec<Chart>,
     /// Tables without a plot, each with its caption.
     pub tables: Vec<(String, Table)>,
+    /// Plots stand side by side, and all tables are folded.
+    pub is_folded: bool,
 }
 
 impl Section {
@@ -36,7 +38,7 @@ impl Section {
             heading: heading.into(),
             paragraphs: vec![paragraph.into()],
             charts: charts.into_iter().flatten().collect(),
-            tables: Vec::new(),
+            ..Section::default()
         }
     }
 
@@ -110,30 +112,54 @@ impl Section {
         let heading = escape(&self.heading);
         let _ = write!(html, "<section><h2 id=\"section-{number}\">{heading}</h2>");
         paragraphs(&self.paragraphs, html);
+        if self.is_folded && !self.charts.is_empty() {
+            html.push_str("<div class=\"plots\">");
+        }
         for (index, chart) in self.charts.iter().enumerate() {
-            let table = chart.table();
-            let _ = write!(
-                html,
-                "<h3>{}</h3><div class=\"pair\"><figure>{}</figure><div class=\"scroll\" tabindex=\"0\" \
-                 role=\"region\" aria-label=\"Table: {}\">{}{}</div></div>",
-                escape(&chart.title),
-                chart.to_svg(&format!("chart-{number}-{index}")),
-                escape(&chart.title),
-                table.to_html(&chart.y_label),
-                download(&chart.title, &table),
-            );
+            let title = escape(&chart.title);
+            let svg = chart.to_svg(&format!("chart-{number}-{index}"));
+            let table = scrolled((&chart.title, &chart.y_label), &chart.table());
+            let _ = match self.is_folded {
+                true => write!(
+                    html,
+                    "<div><h3>{title}</h3><figure>{svg}</figure>{}</div>",
+                    folded("The numbers", &table)
+                ),
+                false => write!(
+                    html,
+                    "<h3>{title}</h3><div class=\"pair\"><figure>{svg}</figure>{table}</div>"
+                ),
+            };
+        }
+        if self.is_folded && !self.charts.is_empty() {
+            html.push_str("</div>");
         }
         for (caption, table) in &self.tables {
-            let _ = write!(
-                html,
-                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{}{}</div>",
-                escape(caption),
-                table.to_html(caption),
-                download(caption, table),
-            );
+            let table = scrolled((caption, caption), table);
+            html.push_str(&match self.is_folded {
+                true => folded(caption, &table),
+                false => table,
+            });
         }
         html.push_str("</section>");
     }
+}
+
+/// A table with its file, which scrolls by itself where it is too wide.
+fn scrolled((title, caption): (&str, &str), table: &Table) -> String {
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{}{}</div>",
+        escape(title),
+        table.to_html(caption),
+        download(title, table),
+    )
+}
+
+fn folded(summary: &str, table: &str) -> String {
+    format!(
+        "<details><summary>{}</summary>{table}</details>",
+        escape(summary)
+    )
 }
 
 fn paragraphs(texts: &[String], html: &mut String) {
@@ -186,6 +212,7 @@ mod tests {
             series: vec![Series {
                 name: "ours".into(),
                 values: vec![Some(7.0)],
+                ..Series::default()
             }],
             shape: Shape::Bars,
             is_logarithmic: false,
@@ -198,6 +225,7 @@ mod tests {
                 paragraphs: Vec::new(),
                 charts: vec![chart],
                 tables: vec![("All".into(), Table::default())],
+                ..Section::default()
             }],
             attachments: vec![("grid.json".into(), "application/json", "[\"é\"]".into())],
         }
@@ -210,6 +238,17 @@ mod tests {
             assert!(!html.contains(foreign), "{foreign} in {html}");
         }
         assert!(html.contains("prefers-color-scheme"), "it has a dark side");
+    }
+
+    #[test]
+    fn a_section_folds_its_tables() {
+        let mut page = page();
+        assert!(!page.to_html().contains("<details"));
+        page.sections[0].is_folded = true;
+        let html = page.to_html();
+        assert_eq!(html.matches("<details>").count(), 2, "{html}");
+        assert_eq!(html.matches("</details>").count(), 2, "{html}");
+        assert!(html.contains("class=\"plots\""), "{html}");
     }
 
     #[test]

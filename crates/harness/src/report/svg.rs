@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Shape};
+use super::chart::{Chart, Series, Shape};
 use super::scale::Scale;
 use super::{digits, escape};
 
@@ -24,8 +24,15 @@ impl Chart {
     /// The plot. `id` is unique in the page.
     #[must_use]
     pub fn to_svg(&self, id: &str) -> String {
-        let values = self.series.iter().flat_map(|series| &series.values);
-        let scale = Scale::holding(values.filter_map(|value| *value), self.is_logarithmic);
+        if self.shape == Shape::Lying {
+            return self.to_lying_svg(id);
+        }
+        let highest = self.series.iter().flat_map(|series| {
+            let values = series.values.iter().enumerate();
+            let ends = values.filter_map(|(place, value)| Some((*value)? + series.spread(place)));
+            ends.chain(series.said.iter().filter_map(|said| *said))
+        });
+        let scale = Scale::holding(highest, self.is_logarithmic);
         let legend = self.legend();
         let legend_lines = legend.last().map_or(0.0, |(_, line)| line + 1.0);
         let height = HEIGHT + LEGEND_GAP + legend_lines * LEGEND_LINE;
@@ -42,7 +49,7 @@ impl Chart {
         for (turn, (index, _)) in self.measured().enumerate() {
             match self.shape {
                 Shape::Lines => self.draw_line(index, &scale, &mut svg),
-                Shape::Bars => self.draw_bars(index, turn, &scale, &mut svg),
+                Shape::Bars | Shape::Lying => self.draw_bars(index, turn, &scale, &mut svg),
             }
         }
         for ((x, line), (index, series)) in legend.into_iter().zip(self.measured()) {
@@ -187,21 +194,56 @@ impl Chart {
             else {
                 continue;
             };
-            let _ = write!(
-                svg,
-                "<rect class=\"mark series-{index}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" \
-                 height=\"{:.1}\"><title>{}</title></rect>",
-                first(place) + width * turn as f64,
-                (width - 1.0).max(1.0),
-                (y_of(0.0) - y).max(0.5),
-                escape(&self.hint(index, place, value))
-            );
+            let series = &self.series[index];
+            let hint = escape(&self.hint(index, place, value));
+            let (x, width) = (first(place) + width * turn as f64, (width - 1.0).max(1.0));
+            let mut bar = |top: f64, foot: f64, class: &str| {
+                let height = (foot - top).max(0.5);
+                let _ = write!(
+                    svg,
+                    "<rect class=\"mark series-{index}{class}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
+                     height=\"{height:.1}\"><title>{hint}</title></rect>"
+                );
+            };
+            let part = series.parts.get(place).copied().flatten();
+            match part.and_then(|part| scale.place(part)).map(y_of) {
+                Some(middle) => {
+                    bar(middle, y_of(0.0), "");
+                    bar(y, middle, " faint");
+                }
+                None => bar(y, y_of(0.0), ""),
+            }
+            let said = series.said.get(place).copied().flatten();
+            if let Some(y) = said.and_then(|said| scale.place(said)).map(y_of) {
+                let _ = write!(
+                    svg,
+                    "<line class=\"said\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                    x - 2.0,
+                    x + width + 2.0
+                );
+            }
+            let spread = series.spread(place);
+            let ends = [value - spread, value + spread].map(|end| scale.place(end).map(y_of));
+            if let ([Some(low), Some(high)], true) = (ends, spread > 0.0) {
+                let middle = x + width / 2.0;
+                let _ = write!(
+                    svg,
+                    "<line class=\"spread\" x1=\"{middle:.1}\" x2=\"{middle:.1}\" y1=\"{low:.1}\" y2=\"{high:.1}\"/>"
+                );
+            }
         }
     }
 }
 
+impl Series {
+    /// How far a number spreads.
+    fn spread(&self, place: usize) -> f64 {
+        self.spreads.get(place).copied().flatten().unwrap_or(0.0)
+    }
+}
+
 /// A round number, without the zeroes that say how exactly something was measured.
-fn tick_name(tick: f64) -> String {
+pub(crate) fn tick_name(tick: f64) -> String {
     let name = digits(tick);
     match name.contains('.') && !name.contains('e') {
         true => name.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -216,7 +258,7 @@ fn y_of(place: f64) -> f64 {
 }
 
 /// A mark of the series' own shape around a point.
-fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
+pub(crate) fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
     let title = match hint {
         "" => String::new(),
         text => format!("<title>{}</title>", escape(text)),
@@ -243,7 +285,6 @@ fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Series;
 
     fn chart(shape: Shape) -> Chart {
         Chart {
@@ -255,10 +296,12 @@ mod tests {
                 Series {
                     name: "ours".into(),
                     values: vec![Some(10.0), Some(20.0), Some(40.0)],
+                    ..Series::default()
                 },
                 Series {
                     name: "theirs".into(),
                     values: vec![Some(5.0), None, Some(f64::NAN)],
+                    ..Series::default()
                 },
             ],
             shape,
@@ -303,6 +346,19 @@ mod tests {
         );
         assert!(!svg.contains("ours"), "{svg}");
         assert_eq!(chart.table().columns, ["jobs", "theirs"]);
+    }
+
+    #[test]
+    fn bars_show_their_spread_and_their_faint_part() {
+        let mut chart = chart(Shape::Bars);
+        chart.series[0].spreads = vec![Some(1.0), None, Some(0.0)];
+        chart.series[0].parts = vec![None, Some(5.0), None];
+        chart.series[0].said = vec![None, None, Some(80.0)];
+        let svg = chart.to_svg("one");
+        assert_eq!(svg.matches("class=\"spread\"").count(), 1, "{svg}");
+        assert_eq!(svg.matches("class=\"said\"").count(), 1, "{svg}");
+        assert_eq!(svg.matches(" faint\"").count(), 1, "{svg}");
+        assert_eq!(svg.matches("<rect").count(), 4 + 1, "{svg}");
     }
 
     #[test]

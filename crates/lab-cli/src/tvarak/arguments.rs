@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use forebay_tvarak::Design;
+use forebay_tvarak::figures::plan::Figure;
 use forebay_tvarak::name::Workload;
 use forebay_tvarak::nvm::fault::FaultKind;
 
 /// TVARAK's simulator.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
+  forebay-lab tvarak run all --quick
   forebay-lab tvarak run fio --quick")]
 pub struct TvarakOptions {
     /// What to do.
@@ -20,8 +22,10 @@ pub struct TvarakOptions {
 /// What it does.
 #[derive(Debug, Subcommand)]
 pub enum TvarakCommand {
-    /// Simulate workloads on each design: time, energy, accesses beside the baseline's.
+    /// Run the paper's figures, judge its claims and write the report; or simulate workloads on each design.
     Run(TvarakRun),
+    /// Halve and double what the paper does not give: which of its claims depend on that.
+    Sweep(TvarakSweep),
     /// Plant bugs of DIMMs' firmware, cut power, let DIMMs die: what is detected, what is repaired.
     Bugs(TvarakBugs),
     /// Print what the paper's text says of its results, each sentence with its section.
@@ -31,28 +35,35 @@ pub enum TvarakCommand {
 /// What to simulate.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write; stream-copy, stream-scale,
-stream-add, stream-triad; redis-set, redis-get; of each of ctree, btree and rbtree -insert, -update, -balanced and -read;
+    after_help = "Figures are fig8, fig9, fig10, dimms (eight DIMMs of NVM), technology (NVM as fast as DRAM), and all. Each of their cells is kept
+in OUT/tvarak-cells.jsonl as soon as it is measured: a run that was interrupted goes on where it was. The report, tvarak.html,
+tvarak.json and tvarak.csv, has every figure that was measured so far at this scale, and what became of the paper's claims.
+
+Workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write; stream-copy, stream-scale, stream-add,
+stream-triad; redis-set, redis-get; of each of ctree, btree and rbtree -insert, -update, -balanced and -read;
 nstore-update-heavy, nstore-balanced, nstore-read-heavy. fio, stream, redis, tree and nstore are all of theirs, tree-insert
-is that of all three trees. The designs are baseline, naive, ev, ev-cached, tvarak,
-txb-object, txb-page and async. The same seed and parameters give the same run, to the bit.
+is that of all three trees. Of them a row for each design is printed, and nothing is kept. The designs are baseline, naive, ev,
+ev-cached, tvarak, txb-object, txb-page and async. The same seed and parameters give the same run, to the bit.
 
 Examples:
+  forebay-lab tvarak run all --quick
+  forebay-lab tvarak run fig8 fig9 --out report
+  forebay-lab tvarak run all --measured
   forebay-lab tvarak run fio --quick
   forebay-lab tvarak run stream-triad --designs baseline,tvarak --json
   forebay-lab tvarak run fio-rand-write --vary nvm.banks=1/2 --designs tvarak"
 )]
 pub struct TvarakRun {
-    /// Workloads by name, all of one kind, or all.
-    #[arg(required = true, value_name = "WORKLOAD", value_parser = workloads)]
-    pub workloads: Vec<Vec<Workload>>,
-    /// Only these designs, beside the baseline.
+    /// Figures, or workloads by name or all of one kind.
+    #[arg(required = true, value_name = "FIGURE|WORKLOAD", value_parser = asked)]
+    pub what: Vec<Asked>,
+    /// Of workloads: only these designs, beside the baseline.
     #[arg(long, value_delimiter = ',', value_name = "DESIGN")]
     pub designs: Vec<Design>,
-    /// Caches and work of a 32nd of the paper's.
+    /// Caches and work of a 32nd of the paper's; of figures, one seed, and of the claims orders alone.
     #[arg(long)]
     pub quick: bool,
-    /// Look at every byte, every checksum and all parity after each run.
+    /// Of workloads: look at every byte, every checksum and all parity after each run.
     #[arg(long)]
     pub check: bool,
     /// The machine and the work, instead of what is built in: TOML as in crates/tvarak/parameters.toml.
@@ -61,12 +72,64 @@ pub struct TvarakRun {
     /// Multiply one parameter that the paper does not give, like nvm.banks=2 or cores.fill_buffers=1/2.
     #[arg(long, value_name = "NAME=FACTOR", value_parser = vary, conflicts_with = "parameters")]
     pub vary: Option<(String, [u64; 2])>,
-    /// The same seed makes the same work.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Print one JSON list and nothing else.
+    /// Of workloads: the same seed makes the same work [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// How figures are run.
+    #[command(flatten)]
+    pub cells: CellsOptions,
+    /// Print one JSON object of figures, or one list of workloads' rows, and nothing else.
     #[arg(long)]
     pub json: bool,
+}
+
+/// How cells are run, and where they are kept.
+#[derive(Debug, Args)]
+pub struct CellsOptions {
+    /// Of figures: runs of each cell that chance has a part in [default: 3, with --quick 1].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub seeds: Option<u64>,
+    /// Of figures: the folder of the cells and the report.
+    #[arg(long, value_name = "FOLDER", default_value = "target/lab")]
+    pub out: PathBuf,
+    /// Of figures: cells at the same time [default: as many as there are processors]. One may take 4 GiB of memory.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// Of figures: run nothing; write the report of what was measured.
+    #[arg(long)]
+    pub measured: bool,
+}
+
+/// What the sweep does.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each parameter that the paper does not give is halved and doubled, under one workload of each program (those of the paper's
+section 4.7), on the baseline, TVARAK and the two designs in software. The report is that of the figures; it says which of the
+claims' verdicts change. Cells are kept as those of figures are.
+
+Examples:
+  forebay-lab tvarak sweep --quick
+  forebay-lab tvarak sweep --out report"
+)]
+pub struct TvarakSweep {
+    /// Caches and work of a 32nd of the paper's.
+    #[arg(long)]
+    pub quick: bool,
+    /// How cells are run.
+    #[command(flatten)]
+    pub cells: CellsOptions,
+    /// Print one JSON object and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A figure or all, or workloads.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// Figures.
+    Figures(Vec<Figure>),
+    /// Workloads.
+    Workloads(Vec<Workload>),
 }
 
 /// What to plant.
@@ -111,8 +174,18 @@ pub struct TvarakClaims {
     pub json: bool,
 }
 
-fn workloads(text: &str) -> Result<Vec<Workload>, String> {
+fn asked(text: &str) -> Result<Asked, String> {
+    let is_meant = |figure: &Figure| text == "all" || text == figure.as_str();
+    let figures: Vec<Figure> = Figure::ALL.into_iter().filter(is_meant).collect();
+    if !figures.is_empty() {
+        return Ok(Asked::Figures(figures));
+    }
     Workload::named(text)
+        .map(Asked::Workloads)
+        .map_err(|error| {
+            let names = Figure::ALL.map(Figure::as_str).join(", ");
+            format!("there is no figure {text}; there are all, {names}. As a workload: {error}")
+        })
 }
 
 fn kind(text: &str) -> Result<FaultKind, String> {

@@ -14,7 +14,7 @@ use crate::measuring;
 use crate::tvarak::arguments::TvarakRun;
 
 /// By how much caches and work are smaller with `--quick`.
-const QUICK_DIVISOR: u64 = 32;
+pub const QUICK_DIVISOR: u64 = 32;
 
 struct Run<'o> {
     options: &'o TvarakRun,
@@ -24,14 +24,13 @@ struct Run<'o> {
     bar: ProgressBar,
 }
 
-/// Simulates what is asked for.
-pub fn run(options: &TvarakRun) -> Result<(), Failure> {
+/// Simulates workloads.
+pub fn run(options: &TvarakRun, workloads: Vec<Workload>) -> Result<(), Failure> {
     let is_called_off = progress::called_off_flag()?;
     let divisor = if options.quick { QUICK_DIVISOR } else { 1 };
     let parameters = parameters(options)?
         .scaled_down(divisor)
         .map_err(|error| Failure::Arguments(error.to_string()))?;
-    let workloads: Vec<Workload> = options.workloads.concat();
     let designs = designs(options);
     let of_all = workloads
         .iter()
@@ -64,7 +63,8 @@ pub fn run(options: &TvarakRun) -> Result<(), Failure> {
     measuring::none_failed(&failures)
 }
 
-fn parameters(options: &TvarakRun) -> Result<Parameters, Failure> {
+/// The parameters that were asked for.
+pub fn parameters(options: &TvarakRun) -> Result<Parameters, Failure> {
     let wrong = |error: String| Failure::Arguments(error);
     match (&options.parameters, &options.vary) {
         (Some(path), _) => {
@@ -98,7 +98,7 @@ impl Run<'_> {
             let scope = Scope {
                 workload,
                 design,
-                seed: self.options.seed,
+                seed: self.options.seed.unwrap_or(1),
                 is_checked: self.options.check,
             };
             let outcome = self.measure(&scope)?;

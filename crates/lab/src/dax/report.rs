@@ -172,6 +172,7 @@ impl DaxReport<'_> {
         let mut series = vec![Series {
             name: "one period".into(),
             values: one_period.collect(),
+            ..Series::default()
         }];
         for row in self.rows {
             let name = name_of(row);
@@ -184,7 +185,11 @@ impl DaxReport<'_> {
             let found = series.iter().position(|series| series.name == name);
             let index = found.unwrap_or_else(|| {
                 let values = vec![None; periods.len()];
-                series.push(Series { name, values });
+                series.push(Series {
+                    name,
+                    values,
+                    ..Series::default()
+                });
                 series.len() - 1
             });
             series[index].values[place] = Some(seconds((shown.of)(row)));

@@ -71,6 +71,7 @@ pub(super) fn section(rows: &[CountsRow]) -> Section {
         paragraphs: vec![ABOUT.into()],
         charts: COLUMNS.iter().map(|column| chart(rows, column)).collect(),
         tables,
+        ..Section::default()
     }
 }
 
@@ -124,6 +125,7 @@ fn chart(rows: &[CountsRow], column: &Column) -> Chart {
                 .iter()
                 .map(|workload| find(rows, workload, engine).map(column.of))
                 .collect(),
+            ..Series::default()
         });
     Chart {
         title: format!("{} of every engine on every workload", column.title),

@@ -78,6 +78,7 @@ fn verdicts(results: &[FigureResult]) -> Option<Section> {
         paragraphs: reasons,
         charts: Vec::new(),
         tables: vec![("Figure by figure".into(), table)],
+        is_folded: false,
     })
 }
 
@@ -85,8 +86,7 @@ fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
     Section {
         heading: heading.into(),
         paragraphs,
-        charts: Vec::new(),
-        tables: Vec::new(),
+        ..Section::default()
     }
 }
 
@@ -163,6 +163,7 @@ fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
         paragraphs,
         charts: charts(result),
         tables,
+        ..Section::default()
     }
 }
 
@@ -250,6 +251,7 @@ fn charts(result: &FigureResult) -> Vec<Chart> {
         let ours = result.series.iter().map(|series| Series {
             name: series.name.clone(),
             values: normalised(figure, result, series.key),
+            ..Series::default()
         });
         let series: Vec<Series> = ours.chain(paper_ratios(result)).collect();
         charts.push(chart(
@@ -266,6 +268,7 @@ fn charts(result: &FigureResult) -> Vec<Chart> {
         values: (0..result.places.len())
             .map(|place| result.value(series, place))
             .collect(),
+        ..Series::default()
     });
     let series: Vec<Series> = ours.chain(paper_values(result)).collect();
     charts.push(chart(
@@ -335,6 +338,7 @@ impl SeriesList<'_> {
             self.series.push(Series {
                 name: name.to_owned(),
                 values: vec![None; places],
+                ..Series::default()
             });
             self.series.len() - 1
         });

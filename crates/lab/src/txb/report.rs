@@ -184,6 +184,7 @@ impl TransactionsReport<'_> {
                 .iter()
                 .map(|workload| self.value(*workload, design, of))
                 .collect(),
+            ..Series::default()
         });
         Chart {
             title: title.into(),
@@ -214,6 +215,7 @@ impl TransactionsReport<'_> {
             chart.series.push(Series {
                 name: format!("{}, paper", design.as_str().trim_start_matches("txb-")),
                 values: values.collect(),
+                ..Series::default()
             });
         }
         chart

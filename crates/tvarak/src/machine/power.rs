@@ -66,7 +66,7 @@ impl Machine {
         ends.max().unwrap_or(0)
     }
 
-    /// All cores wait for the last one.
+    /// Cores wait for the last one, as threads do at a barrier: what follows begins on all of them at the same time.
     pub fn align(&mut self) {
         let now = self.now();
         for core in &mut self.cores {

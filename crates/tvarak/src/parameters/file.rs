@@ -51,6 +51,12 @@ impl Parameters {
 
     /// The names of all that the paper does not give, as `section.name`.
     pub fn reconstructed() -> Vec<String> {
+        let all = Parameters::reconstructions().into_iter();
+        all.map(|(name, ..)| name).collect()
+    }
+
+    /// All that the paper does not give: its name, its value, and what it stands on.
+    pub fn reconstructions() -> Vec<(String, u64, String)> {
         let table: toml::Table = BUILT_IN.parse().expect("the file is TOML");
         let sections = table
             .iter()
@@ -58,7 +64,12 @@ impl Parameters {
         let all = sections.flat_map(|(section, values)| {
             let is_ours = |value: &toml::Value| value["source"].as_str() == Some("reconstructed");
             let ours = values.iter().filter(move |(_, value)| is_ours(value));
-            ours.map(move |(name, _)| format!("{section}.{name}"))
+            ours.map(move |(name, value)| {
+                let number = value["value"].as_integer().unwrap_or_default();
+                let why = value.get("why").and_then(toml::Value::as_str);
+                let name = format!("{section}.{name}");
+                (name, number as u64, why.unwrap_or_default().to_owned())
+            })
         });
         all.collect()
     }

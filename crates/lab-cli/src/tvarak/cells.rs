@@ -1,0 +1,143 @@
+//! Runs cells, several at a time, and keeps each when it is done.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use forebay_command::Failure;
+use forebay_tvarak::figures::cell::Cell;
+use forebay_tvarak::figures::measured::Measured;
+use forebay_tvarak::measure::{NoOutcome, Scope, measure, steps};
+use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::tvarak::costs::estimate_ms;
+use crate::tvarak::store::{Common, Kept, Store};
+
+/// What is run, and how.
+#[derive(Clone, Copy)]
+pub struct Cells<'a> {
+    /// What they have in common.
+    pub common: Common<'a>,
+    /// Where they are kept.
+    pub store: &'a Store,
+    /// So many at the same time.
+    pub threads: usize,
+    /// Set by Ctrl-C.
+    pub is_called_off: &'a AtomicBool,
+}
+
+impl Cells<'_> {
+    /// Runs those that are not kept yet: what failed, a line each.
+    ///
+    /// # Errors
+    /// It was called off, or a cell cannot be kept.
+    pub fn run(&self, cells: &[Cell]) -> Result<Vec<String>, Failure> {
+        let mut left: Vec<(u64, &Cell)> = cells
+            .iter()
+            .filter(|cell| self.store.get(self.common, cell).is_none())
+            .map(|cell| (estimate_ms(self.store, self.common, cell), cell))
+            .collect();
+        // All of a seed before the next, and of these the shortest first: a run that is interrupted has most of them.
+        left.sort_by_key(|(ms, cell)| (cell.seed, *ms));
+        let bar = bar(left.iter().map(|(ms, _)| *ms).sum());
+        bar.set_message(format!("{} cells", left.len()));
+        let next = AtomicUsize::new(0);
+        let failures = Mutex::new(Vec::new());
+        let unkept = Mutex::new(None);
+        thread::scope(|scope| {
+            for _ in 0..self.threads.min(left.len()) {
+                scope.spawn(|| {
+                    while !self.is_called_off.load(Ordering::SeqCst) {
+                        let Some((ms, cell)) = left.get(next.fetch_add(1, Ordering::Relaxed))
+                        else {
+                            return;
+                        };
+                        bar.set_message(cell.name());
+                        match self.cell(cell, *ms, &bar) {
+                            Ok(None) => {}
+                            Ok(Some(failure)) => {
+                                failures.lock().push(format!("{}: {failure}", cell.name()));
+                            }
+                            Err(error) => {
+                                *unkept.lock() = Some(error);
+                                return;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        bar.finish_and_clear();
+        if self.is_called_off.load(Ordering::SeqCst) {
+            return Err(Failure::Cancelled(format!(
+                "called off; no report was written, and what was measured is kept in {}: the next run goes on from there",
+                self.store.path().display()
+            )));
+        }
+        match unkept.into_inner() {
+            Some(error) => Err(Failure::from(error)),
+            None => Ok(failures.into_inner()),
+        }
+    }
+
+    /// Runs one: why it failed, if it did.
+    fn cell(
+        &self,
+        cell: &Cell,
+        estimate_ms: u64,
+        bar: &ProgressBar,
+    ) -> std::io::Result<Option<String>> {
+        let common = self.common;
+        let parameters = match cell.parameters(common.parameters, common.scale_divisor) {
+            Ok(parameters) => parameters,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        let scope = Scope {
+            workload: cell.workload,
+            design: cell.design,
+            seed: cell.seed,
+            is_checked: false,
+        };
+        let (all, mut shown_ms) = (steps(&parameters, cell.workload).max(1), 0);
+        let start_ms = processor_ms();
+        // A mistake of the simulator's costs this cell, not those that hours were spent on.
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            measure(&parameters, &scope, &mut |steps| {
+                let now_ms = estimate_ms * steps.min(all) / all;
+                bar.inc(now_ms.saturating_sub(shown_ms));
+                shown_ms = now_ms.max(shown_ms);
+                !self.is_called_off.load(Ordering::SeqCst)
+            })
+        }));
+        bar.inc(estimate_ms.saturating_sub(shown_ms));
+        match ran {
+            Ok(Ok(outcome)) => {
+                let kept = Kept {
+                    measured: Measured::new(&parameters, &outcome),
+                    host_ms: processor_ms() - start_ms,
+                };
+                self.store.put(common, cell, kept)?;
+                Ok(None)
+            }
+            Ok(Err(NoOutcome::CalledOff)) => Ok(None),
+            Ok(Err(NoOutcome::Lost(loss))) => Ok(Some(loss.to_string())),
+            Err(_) => Ok(Some("the simulator stopped; what it said is above".into())),
+        }
+    }
+}
+
+/// A bar on standard error, where that is a terminal, over so many milliseconds of one thread.
+fn bar(all_ms: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "[{bar:30}] {percent} %, {elapsed}, about {eta} left, {wide_msg}",
+    );
+    ProgressBar::new(all_ms).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// What this thread took of a processor so far: others may keep it waiting.
+fn processor_ms() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}

@@ -1,0 +1,362 @@
+//! What was measured of the figures, for programs: one flat JSON object with the claims and the sweep, and CSV.
+
+use std::fmt::Write as _;
+
+use forebay_harness::rows::commit_hash;
+use forebay_tvarak::Design;
+use forebay_tvarak::change::{Change, Vary};
+use forebay_tvarak::claims::{CLAIMS, Metric, Side, Value as Said};
+use forebay_tvarak::figures::cell::{Cell, VERSION, digest_of};
+use forebay_tvarak::figures::judge::{Judge, Judgement, Verdict, workloads_of};
+use forebay_tvarak::figures::measured::Measured;
+use forebay_tvarak::figures::plan::{self, Figure};
+use forebay_tvarak::figures::results::{Results, Spread};
+use forebay_tvarak::figures::{reasons, sweep};
+use forebay_tvarak::name::Workload;
+use serde_json::{Map, Value, json};
+
+use crate::tvarak::costs::estimate_ms;
+use crate::tvarak::store::{Common, Store};
+
+/// What the figures show, and what it is called.
+pub const METRICS: [(Metric, &str); 4] = [
+    (Metric::Runtime, "runtime"),
+    (Metric::Energy, "energy"),
+    (Metric::NvmAccesses, "nvm"),
+    (Metric::CacheAccesses, "cache"),
+];
+/// The seeds of a whole run at full size, and the processors that `full_hours` is of.
+const FULL_SEEDS: u64 = 3;
+const PROCESSORS: f64 = 2.0;
+
+/// A variation of the sweep and what it changes.
+#[derive(Debug)]
+pub struct Swept {
+    /// The variation.
+    pub vary: Vary,
+    /// With it everywhere.
+    pub results: Results,
+    /// Claims whose verdict is another, as it is with it.
+    pub changed: Vec<Judgement>,
+}
+
+/// All that was measured so far at a scale.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// What all cells have in common.
+    pub common: Common<'a>,
+    /// Runs of each cell that chance has a part in.
+    pub seeds: u64,
+    /// The figures' cells that were measured, of those that there are.
+    pub cells: Vec<(Cell, Measured)>,
+    /// How many there are.
+    pub cells_total: usize,
+    /// The figures.
+    pub results: Results,
+    /// The claims.
+    pub judgements: Vec<Judgement>,
+    /// The sweep: those variations of which anything was measured.
+    pub swept: Vec<Swept>,
+    /// Hours that all figures take at full size, on two processors.
+    pub full_hours: f64,
+    /// What failed, a line each.
+    pub failures: Vec<String>,
+}
+
+impl Report<'_> {
+    /// Takes what a store has.
+    pub fn collect<'a>(
+        store: &Store,
+        common: Common<'a>,
+        seeds: u64,
+        failures: Vec<String>,
+    ) -> Report<'a> {
+        let mut results = Results::new(seeds);
+        let all = plan::cells(&Figure::ALL, seeds);
+        let cells_total = all.len();
+        let kept = |cell: Cell| Some((store.get(common, &cell)?.measured, cell));
+        let mut cells = Vec::new();
+        for (measured, cell) in all.into_iter().filter_map(kept) {
+            results.put(&cell, measured);
+            cells.push((cell, measured));
+        }
+        let judge = Judge {
+            results: &results,
+            vary: None,
+            workloads: None,
+            has_numbers: common.scale_divisor == 1,
+            parameters: common.parameters,
+        };
+        let judgements = judge.all();
+        let full = Common {
+            scale_divisor: 1,
+            ..common
+        };
+        let full_ms = |cell: &Cell| estimate_ms(store, full, cell);
+        let full_ms: u64 = plan::cells(&Figure::ALL, FULL_SEEDS)
+            .iter()
+            .map(full_ms)
+            .sum();
+        Report {
+            common,
+            seeds,
+            cells,
+            cells_total,
+            judgements,
+            swept: swept(store, common),
+            results,
+            full_hours: full_ms as f64 / 3.6e6 / PROCESSORS,
+            failures,
+        }
+    }
+
+    /// How many claims became this.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        let became = |judgement: &&Judgement| judgement.verdict == verdict;
+        self.judgements.iter().filter(became).count()
+    }
+
+    /// Orders that do not hold.
+    pub fn order_violations(&self) -> usize {
+        let violations = self.judgements.iter();
+        violations
+            .filter(|judgement| judgement.is_order_violation())
+            .count()
+    }
+
+    /// Why a claim does not hold, as far as is known.
+    pub fn why(&self, judgement: &Judgement) -> String {
+        let known = reasons::of(judgement.claim.id).unwrap_or_default();
+        let id = judgement.claim.id;
+        let holds_with: Vec<String> = self
+            .swept
+            .iter()
+            .filter(|swept| {
+                let mut changed = swept.changed.iter();
+                changed.any(|now| now.claim.id == id && now.verdict == Verdict::Held)
+            })
+            .map(|swept| swept.vary.to_string())
+            .collect();
+        match (holds_with.is_empty(), known.is_empty()) {
+            (true, _) => known.to_owned(),
+            (false, true) => format!("It holds with {}.", holds_with.join("; with ")),
+            (false, false) => format!("{known} It holds with {}.", holds_with.join("; with ")),
+        }
+    }
+
+    /// A ratio to the baseline.
+    pub fn over_baseline(
+        &self,
+        workload: Workload,
+        design: Design,
+        metric: Metric,
+    ) -> Option<Spread> {
+        let sides = [design, Design::Baseline].map(|design| (design, Change::Nothing));
+        self.results.ratio(workload, sides, metric, None)
+    }
+
+    /// Everything as one object: flat numbers, then lists of the claims and of the sweep.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        let mut put = |name: &str, value: Value| {
+            object.insert(name.to_owned(), value);
+        };
+        for workload in Workload::all() {
+            for design in Design::ALL
+                .into_iter()
+                .filter(|design| *design != Design::Baseline)
+            {
+                for (metric, name) in METRICS {
+                    let Some(spread) = self.over_baseline(workload, design, metric) else {
+                        continue;
+                    };
+                    let key = format!(
+                        "{}_{}_{name}_vs_baseline",
+                        workload.as_str(),
+                        design.as_str()
+                    );
+                    let key = key.replace('-', "_");
+                    put(&key, json!(spread.mean));
+                    put(&format!("{key}_rms"), json!(spread.rms));
+                    match said(workload, design, metric) {
+                        Some((least, most)) if least == most => {
+                            put(&format!("{key}_paper"), json!(most))
+                        }
+                        Some((least, most)) => {
+                            put(&format!("{key}_paper_least"), json!(least));
+                            put(&format!("{key}_paper_most"), json!(most));
+                        }
+                        None => {}
+                    }
+                }
+            }
+        }
+        put("order_violations", self.order_violations().into());
+        put("claims_total", CLAIMS.len().into());
+        put("claims_held", self.count(Verdict::Held).into());
+        put("claims_not_held", self.count(Verdict::NotHeld).into());
+        put(
+            "claims_not_measured",
+            self.count(Verdict::NotMeasured).into(),
+        );
+        put("full_hours", json!(self.full_hours));
+        put("cells_measured", self.cells.len().into());
+        put("cells_total", self.cells_total.into());
+        put("scale_divisor", self.common.scale_divisor.into());
+        put("seeds", self.seeds.into());
+        put(
+            "parameters_digest",
+            digest_of(self.common.parameters).into(),
+        );
+        put("simulator_version", VERSION.into());
+        put("commit_hash", commit_hash().into());
+        put(
+            "claims",
+            self.judgements
+                .iter()
+                .map(|judgement| self.claim_to_json(judgement))
+                .collect(),
+        );
+        put("sweep", self.swept.iter().map(swept_to_json).collect());
+        put("failures", json!(self.failures));
+        object.into()
+    }
+
+    fn claim_to_json(&self, judgement: &Judgement) -> Value {
+        let claim = judgement.claim;
+        json!({
+            "claim": claim.id,
+            "section": claim.section,
+            "workload": claim.workload,
+            "metric": claim.metric,
+            "design": claim.design,
+            "over": claim.over,
+            "paper": claim.value.to_string(),
+            "verdict": judgement.verdict.as_str(),
+            "ours_least": judgement.range().map(|(least, _)| least),
+            "ours_most": judgement.range().map(|(_, most)| most),
+            "ours": judgement.numbers(),
+            "off_by": judgement.off_by,
+            "why": match judgement.verdict {
+                Verdict::Held => String::new(),
+                Verdict::NotHeld => self.why(judgement),
+                Verdict::NotMeasured => judgement.why_not.clone(),
+            },
+        })
+    }
+
+    /// For a terminal: what became of the claims, and those that do not hold.
+    pub fn to_text(&self) -> String {
+        let mut text = self.verdict();
+        let not_held = |judgement: &&Judgement| judgement.verdict == Verdict::NotHeld;
+        for judgement in self.judgements.iter().filter(not_held) {
+            let claim = judgement.claim;
+            let _ = write!(
+                text,
+                "\n  not held: {} (§{}): {:?} of {} over {}: {}; ours {}",
+                claim.id,
+                claim.section,
+                claim.metric,
+                claim.design,
+                claim.over,
+                claim.value,
+                judgement.numbers()
+            );
+        }
+        text
+    }
+
+    /// One sentence.
+    pub fn verdict(&self) -> String {
+        format!(
+            "Of the {} claims of the paper's text {} hold, {} do not, and {} were not measured. Of orders, {} are violated.",
+            CLAIMS.len(),
+            self.count(Verdict::Held),
+            self.count(Verdict::NotHeld),
+            self.count(Verdict::NotMeasured),
+            self.order_violations()
+        )
+    }
+}
+
+/// What the paper's text says of a ratio to the baseline, the least and the most.
+pub fn said(workload: Workload, design: Design, metric: Metric) -> Option<(f64, f64)> {
+    let base = Side::Of(Design::Baseline);
+    let mut of = CLAIMS.iter().filter(|claim| {
+        (claim.design, claim.over, claim.metric) == (Side::Of(design), base, metric)
+            && workloads_of(claim).contains(&workload)
+    });
+    of.find_map(|claim| match claim.value {
+        Said::Exactly(value) | Said::UpTo(value) | Said::MoreThan(value) => Some((value, value)),
+        Said::Between(least, most) => Some((least, most)),
+        Said::Same => Some((1.0, 1.0)),
+        Said::More | Said::Less => None,
+    })
+}
+
+/// The sweep is of the parameters that are built in.
+fn swept(store: &Store, common: Common<'_>) -> Vec<Swept> {
+    let mut results = Results::new(1);
+    let mut measured = Vec::new();
+    for cell in sweep::cells() {
+        if let Some(kept) = store.get(common, &cell) {
+            results.put(&cell, kept.measured);
+            measured.extend(cell.vary);
+        }
+    }
+    let is_measured = |vary: &Vary| measured.contains(vary);
+    sweep::variations()
+        .into_iter()
+        .filter(is_measured)
+        .map(|vary| Swept {
+            changed: sweep::changed(&results, common.parameters, &vary),
+            results: sweep::varied(&results, &vary),
+            vary,
+        })
+        .collect()
+}
+
+fn swept_to_json(swept: &Swept) -> Value {
+    let changed = swept.changed.iter().map(|judgement| {
+        json!({
+            "claim": judgement.claim.id,
+            "verdict": judgement.verdict.as_str(),
+            "ours": judgement.numbers(),
+        })
+    });
+    let [times, over] = swept.vary.factor;
+    json!({
+        "parameter": swept.vary.name,
+        "factor": times as f64 / over as f64,
+        "changed": changed.collect::<Vec<_>>(),
+    })
+}
+
+/// A line for each cell that was measured.
+pub fn to_csv(report: &Report<'_>) -> String {
+    let mut csv = String::from("workload,design,change,seed,scale_divisor");
+    let fields = |measured: &Measured| match json!(measured) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    for name in fields(&Measured::default()).keys() {
+        let _ = write!(csv, ",{name}");
+    }
+    csv += "\r\n";
+    for (cell, measured) in &report.cells {
+        let _ = write!(
+            csv,
+            "{},{},{},{},{}",
+            cell.workload.as_str(),
+            cell.design.as_str(),
+            cell.change,
+            cell.seed,
+            report.common.scale_divisor
+        );
+        for value in fields(measured).values() {
+            let _ = write!(csv, ",{value}");
+        }
+        csv += "\r\n";
+    }
+    csv
+}
