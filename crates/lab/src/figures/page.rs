@@ -1,7 +1,7 @@
 //! The figures as one page: for each its plot as ratios with the paper's numbers, its plot as
 //! measured, the paper's numbers beside ours, the exact counts, and a sentence on what differs.
 
-use forebay_harness::{Chart, Page, Section, Series, Table};
+use forebay_harness::{Chart, Page, Section, Series, Shape, Table};
 
 use super::compare::{Comparison, compare, normalised, sentences};
 use super::{FigureResult, Report, counts_page, output};
@@ -110,7 +110,7 @@ fn lead(report: &Report<'_>) -> Vec<String> {
          medium's and the disk's delays emulated, and vary from run to run; counts do not."
             .to_owned(),
         "Each figure has a plot of ratios to its baseline, with the numbers that the paper's text gives \
-         beside ours, and a plot as measured. The papers' plots are not text, so a figure whose prose \
+         as dashed lines across our bars, and a plot as measured. The papers' plots are not text, so a figure whose prose \
          has no numbers shows ours alone."
             .to_owned(),
     ];
@@ -163,6 +163,7 @@ fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
         paragraphs,
         charts: charts(result),
         tables,
+        is_folded: true,
         ..Section::default()
     }
 }
@@ -253,7 +254,7 @@ fn charts(result: &FigureResult) -> Vec<Chart> {
             values: normalised(figure, result, series.key),
             ..Series::default()
         });
-        let series: Vec<Series> = ours.chain(paper_ratios(result)).collect();
+        let series = with_papers(result, ours.collect(), paper_ratios(result));
         charts.push(chart(
             format!(
                 "Figure {}: {}, {} = 1",
@@ -270,13 +271,40 @@ fn charts(result: &FigureResult) -> Vec<Chart> {
             .collect(),
         ..Series::default()
     });
-    let series: Vec<Series> = ours.chain(paper_values(result)).collect();
+    let series = with_papers(result, ours.collect(), paper_values(result));
     charts.push(chart(
         format!("Figure {}: {}, as measured", figure.number, figure.title),
         figure.metric.label().into(),
         series,
     ));
     charts
+}
+
+/// Ours, with a line across a design's bars where the paper has a number of it. What the paper says of no bar of ours, and in
+/// plots without bars, is a series of its own.
+fn with_papers(result: &FigureResult, ours: Vec<Series>, papers: Vec<Series>) -> Vec<Series> {
+    let mut series = ours;
+    for paper in papers {
+        let is_of = |key: &str| paper.name == papers_name(key);
+        let of = result.series.iter().position(|own| is_of(own.key));
+        let has_bars = |own: &usize| {
+            let bars = series[*own].values.iter();
+            let lines = paper.values.iter().zip(bars);
+            result.figure.shape == Shape::Bars
+                && lines
+                    .into_iter()
+                    .all(|(line, bar)| line.is_none() || bar.is_some())
+        };
+        match of.filter(has_bars) {
+            Some(own) => series[own].said = paper.values,
+            None => series.push(paper),
+        }
+    }
+    series
+}
+
+fn papers_name(key: &str) -> String {
+    format!("paper: {key}")
 }
 
 /// The paper's ratios to the baseline: a series for each design it has numbers of, two where it
@@ -286,7 +314,7 @@ fn paper_ratios(result: &FigureResult) -> Vec<Series> {
     let to_baseline = |reported: &&Reported| reported.over == Some((figure.baseline, None));
     let mut list = SeriesList::new(result);
     for reported in crate::paper::of_figure(figure.name).filter(to_baseline) {
-        let name = format!("paper: {}", reported.of);
+        let name = papers_name(reported.of);
         match reported.value {
             Value::Exactly(value) => list.put(&name, reported.place, value),
             Value::Everywhere(value) => list.put(&name, None, value),
@@ -310,7 +338,7 @@ fn paper_values(result: &FigureResult) -> Vec<Series> {
     let mut list = SeriesList::new(result);
     for reported in crate::paper::of_figure(result.figure.name).filter(is_absolute) {
         if let Value::Exactly(value) = reported.value {
-            list.put(&format!("paper: {}", reported.of), reported.place, value);
+            list.put(&papers_name(reported.of), reported.place, value);
         }
     }
     list.series
@@ -364,6 +392,21 @@ mod tests {
     fn series<'a>(chart: &'a Chart, name: &str) -> Option<&'a [Option<f64>]> {
         let found = chart.series.iter().find(|series| series.name == name)?;
         Some(&found.values)
+    }
+
+    fn said<'a>(chart: &'a Chart, name: &str) -> Option<&'a [Option<f64>]> {
+        let found = chart.series.iter().find(|series| series.name == name)?;
+        Some(&found.said)
+    }
+
+    #[test]
+    fn the_papers_numbers_are_lines_across_our_bars_where_there_are_some() {
+        let charts = charts(&figure("tinca-7a", &["3/7", "5/5"], &SPEEDS));
+        assert_eq!(said(&charts[0], "tinca"), Some(&[Some(2.5), Some(2.1)][..]));
+        assert_eq!(series(&charts[0], "paper: tinca"), None);
+        let unmeasured = [("classic", &[100.0, 100.0][..]), ("tinca", &[250.0][..])];
+        let charts = super::charts(&figure("tinca-7a", &["3/7", "5/5"], &unmeasured));
+        assert!(series(&charts[0], "paper: tinca").is_some());
     }
 
     const SPEEDS: [(&str, &[f64]); 2] = [("classic", &[100.0, 100.0]), ("tinca", &[250.0, 200.0])];
