@@ -50,7 +50,8 @@ impl Scale {
         } else {
             (1.0, 10.0)
         };
-        let first = least.log10().floor() as i32;
+        // What is a hair below a power of ten stands on it: or all others would grow by a decade.
+        let first = (least.log10() + 0.01).floor() as i32;
         let last = (most.log10().ceil() as i32).max(first + 1);
         let decades = (last - first) as usize;
         let every = decades.div_ceil(TICKS_MAX - 1);

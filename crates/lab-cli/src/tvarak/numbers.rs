@@ -310,7 +310,7 @@ fn swept(store: &Store, common: Common<'_>) -> Vec<Swept> {
         .filter(is_measured)
         .map(|vary| Swept {
             changed: sweep::changed(&results, common.parameters, &vary),
-            results: sweep::varied(&results, &vary),
+            results: sweep::varied(&results, Some(&vary)),
             vary,
         })
         .collect()

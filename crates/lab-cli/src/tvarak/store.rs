@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// What a workload on a design took a processor lately, in milliseconds: at this scale, or else at another one and as much
-    /// more as it is larger.
+    /// more as it is larger, and half of that besides where it is: the host's caches hold less of it.
     pub fn cost_ms(&self, scale_divisor: u64, cell: &Cell) -> Option<u64> {
         let inner = self.inner.lock();
         let costs = inner
@@ -112,7 +112,12 @@ impl Store {
             .rev()
             .find(|(scale, _)| *scale == scale_divisor);
         let (scale, ms) = at_scale.or(costs.last())?;
-        Some(ms * scale / scale_divisor)
+        let ms = ms * scale / scale_divisor;
+        Some(if *scale > scale_divisor {
+            ms * 3 / 2
+        } else {
+            ms
+        })
     }
 
     /// Keeps a cell.
@@ -210,7 +215,7 @@ mod tests {
             let found = store.get(common, cell).expect("it was kept");
             assert_eq!(found.measured, kept.measured);
             assert_eq!(store.cost_ms(32, cell), Some(1500));
-            assert_eq!(store.cost_ms(1, cell), Some(32 * 1500));
+            assert_eq!(store.cost_ms(1, cell), Some(32 * 1500 * 3 / 2));
         }
         assert!(store.get(common, &cells[2]).is_none());
         // Another scale, or other parameters, is another cell.

@@ -89,12 +89,12 @@ pub fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Results as they would be with a variation everywhere: cells that do not notice it are those without.
-pub fn varied(results: &Results, vary: &Vary) -> Results {
+/// Results as they would be with a variation everywhere, or with none: cells that do not notice it are those without.
+pub fn varied(results: &Results, vary: Option<&Vary>) -> Results {
     let mut varied = Results::new(1);
     for workload in PRESENTED {
         for design in DESIGNS {
-            if let Some(measured) = results.get(&cell(workload, design, Some(vary))) {
+            if let Some(measured) = results.get(&cell(workload, design, vary)) {
                 varied.put(&cell(workload, design, None), *measured);
             }
         }
@@ -115,21 +115,12 @@ pub fn changed(results: &Results, parameters: &Parameters, vary: &Vary) -> Vec<J
         judge.all()
     };
     let is_known = |judgement: &Judgement| judgement.verdict != Verdict::NotMeasured;
-    let plain = varied(results, &nothing());
-    let before = judged(&plain);
-    let after = judged(&varied(results, vary));
+    let before = judged(&varied(results, None));
+    let after = judged(&varied(results, Some(vary)));
     let both = before.into_iter().zip(after);
     both.filter(|(before, after)| {
         is_known(before) && is_known(after) && before.verdict != after.verdict
     })
     .map(|(_, after)| after)
     .collect()
-}
-
-/// A variation that nothing notices: with it, results are those of the first seed as they are.
-fn nothing() -> Vary {
-    Vary {
-        name: "txb.nothing".into(),
-        factor: [1, 1],
-    }
 }

@@ -205,29 +205,32 @@ fn every_cell_can_be_built_at_every_scale() {
 fn a_sweep_compares_each_variation_with_none() {
     let mut results = Results::new(1);
     for cell in sweep::cells() {
-        let is_slow = cell.vary.is_some() && cell.design == Design::Tvarak;
         let is_banks = cell
             .vary
             .as_ref()
             .is_some_and(|vary| vary.name == "nvm.banks");
-        results.put(&cell, took(if is_slow && is_banks { 1030 } else { 1000 }));
+        let runtime_ns = match cell.design {
+            Design::Tvarak if is_banks => 1030,
+            Design::TxbObject => 1020,
+            _ => 1000,
+        };
+        results.put(&cell, took(runtime_ns));
     }
     let changed = |name: &str| {
-        let vary = sweep::variations()
-            .into_iter()
-            .find(|vary| vary.name == name);
-        sweep::changed(&results, &Parameters::paper(), &vary.expect("a variation"))
+        let mut variations = sweep::variations().into_iter();
+        let vary = variations.find(|vary| vary.name == name);
+        let vary = vary.expect("a variation");
+        let changed = sweep::changed(&results, &Parameters::paper(), &vary);
+        let of = |id: &str| {
+            let mut changed = changed.iter();
+            let found = changed.find(|judgement| judgement.claim.id == id)?;
+            Some(found.verdict)
+        };
+        ["redis-set-tvarak", "fio-rand-write-object"].map(of)
     };
-    assert!(changed("cores.fill_buffers").is_empty());
-    let banks = changed("nvm.banks");
-    let is_redis = |judged: &&_| {
-        let judged: &&crate::figures::judge::Judgement = judged;
-        judged.claim.id == "redis-set-tvarak"
-    };
-    assert_eq!(
-        banks.iter().find(is_redis).map(|judged| judged.verdict),
-        Some(Verdict::Held)
-    );
+    assert_eq!(changed("cores.fill_buffers"), [None, None]);
+    let now = [Verdict::Held, Verdict::NotHeld].map(Some);
+    assert_eq!(changed("nvm.banks"), now);
 }
 
 /// What the plan leaves out it may leave out.
@@ -244,7 +247,9 @@ fn stream_and_sequential_accesses_are_the_same_with_each_seed() {
         let outcome = measure(&parameters, &scope, &mut |_| true).expect("no bugs");
         Measured::new(&parameters, &outcome)
     };
-    let fixed = |workload: &Workload| seeds_of(*workload, 2).count() == 1;
+    let fixed = |workload: &Workload| {
+        seeds_of(*workload, 2).count() == 1 && !matches!(workload, Workload::Program(_))
+    };
     for workload in Workload::all().into_iter().filter(fixed) {
         assert_eq!(
             runtime(workload, 1),

@@ -107,8 +107,7 @@ fn remark(report: &Report<'_>, judgement: &Judgement) -> String {
         "{}: {metric} of {} is {said} that of {}",
         claim.workload, claim.design, claim.over
     )
-    .replace("times of that", "times that")
-    .replace("the same as that", "the same as that");
+    .replace("times of that", "times that");
     text += ".";
     match judgement.verdict {
         Verdict::Held => {}

@@ -50,7 +50,7 @@ fn lead(report: &Report<'_>) -> Vec<String> {
                 .to_owned(),
         ),
         divisor => lead.push(format!(
-            "A quick run: caches and work are a {divisor}th of the paper's, and there is one seed unless more were asked for. Of \
+            "A quick run: caches and work are those of the paper divided by {divisor}, and there is one seed unless more were asked for. Of \
              the claims only orders are judged; no number here is comparable with the paper's."
         )),
     }
@@ -61,7 +61,7 @@ fn lead(report: &Report<'_>) -> Vec<String> {
             .to_owned(),
     );
     lead.push(format!(
-        "{} of {} cells were measured, with {} seeds each where chance has a part; a vertical line over a bar is the root mean \
+        "{} of {} cells were measured; where chance has a part, as many runs of each as --seeds says: {}. A vertical line over a bar is the root mean \
          square of what each seed is away from the mean. All at full size with three seeds takes about {:.1} hours of two processors \
          like this one.",
         report.cells.len(),

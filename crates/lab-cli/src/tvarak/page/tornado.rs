@@ -11,6 +11,12 @@ use forebay_tvarak::name::Workload;
 
 use crate::tvarak::numbers::{Report, Swept};
 
+const ABOUT: &str = "Each parameter that the paper does not give, halved and doubled, under one workload of each program, with one \
+     seed. A bar is by how many percentage points the overhead over the baseline, which has the same parameter, is another; a claim of \
+     several workloads is judged by the one that was swept.";
+
+/// Designs have the colours before.
+const FIRST_COLOUR: usize = 10;
 /// Parameters of one plot at most.
 const PARAMETERS_MOST: usize = 8;
 /// What moves nothing by a tenth of a point is not shown.
@@ -48,14 +54,16 @@ pub fn section(report: &Report<'_>) -> Option<Section> {
         rows,
         remarks,
     };
+    let mut paragraphs = vec![ABOUT.to_owned()];
+    if report.common.scale_divisor != 1 {
+        paragraphs.push(
+            "Here numbers are judged at the smaller size as well, to see what moves them; above they are not."
+                .into(),
+        );
+    }
     Some(Section {
         heading: "The sweep of what is reconstructed".into(),
-        paragraphs: vec![
-            "Each parameter that the paper does not give, halved and doubled, under one workload of each program, with one seed. A bar is by \
-             how many percentage points the overhead over the baseline, which has the same parameter, is another; a claim of several \
-             workloads is judged by the one that was swept."
-                .into(),
-        ],
+        paragraphs,
         charts: charts.flatten().collect(),
         tables: vec![("Verdicts that change".into(), table)],
         is_folded: true,
@@ -97,7 +105,10 @@ fn chart(report: &Report<'_>, workload: Workload, design: Design) -> Option<Char
             values: rows.iter().map(|(_, both)| both[index]).collect(),
             ..Series::default()
         });
-    let series: Vec<Series> = series.collect();
+    // Colours that no design has.
+    let series: Vec<Series> = std::iter::repeat_n(Series::default(), FIRST_COLOUR)
+        .chain(series)
+        .collect();
     (!rows.is_empty()).then(|| Chart {
         title: format!(
             "{} on {}: {:.1} % over the baseline",
