@@ -13,6 +13,8 @@ pub struct Array {
     /// When each slot was last used; the clock never comes round.
     used: Vec<u64>,
     clock: u64,
+    /// How many lines each set may hold, where that changes; it has room for `ways`.
+    limits: Option<Vec<u8>>,
 }
 
 impl Array {
@@ -23,7 +25,47 @@ impl Array {
             tags: vec![NO_LINE; sets * ways],
             used: vec![0; sets * ways],
             clock: 0,
+            limits: None,
         }
+    }
+
+    /// Lets each set hold other numbers of lines than it has ways, so many at first.
+    pub fn limit_all(&mut self, limit: u32) {
+        let sets = self.tags.len() / self.ways.max(1);
+        self.limits = Some(vec![limit as u8; sets]);
+    }
+
+    /// Lets a set hold so many lines from now on.
+    ///
+    /// # Panics
+    /// It holds more, or has fewer ways.
+    pub fn limit(&mut self, set: usize, limit: u32) {
+        assert!(limit as usize <= self.ways && self.over(set, limit).is_none());
+        let limits = self.limits.as_mut().expect("its limits change");
+        limits[set] = limit as u8;
+    }
+
+    /// How many lines a set may hold.
+    #[inline]
+    pub fn limit_of(&self, set: usize) -> usize {
+        self.limits
+            .as_ref()
+            .map_or(self.ways, |limits| limits[set].into())
+    }
+
+    /// The slot used longest ago of a set that holds more lines than so many.
+    pub fn over(&self, set: usize, limit: u32) -> Option<usize> {
+        let first = set * self.ways;
+        let taken = (first..first + self.ways).filter(|slot| self.tags[*slot] != NO_LINE);
+        let oldest = taken.clone().min_by_key(|slot| self.used[*slot]);
+        oldest.filter(|_| taken.count() > limit as usize)
+    }
+
+    /// The slots of a set that have lines.
+    pub fn taken_of(&self, set: usize) -> Vec<usize> {
+        let first = set * self.ways;
+        let slots = first..first + self.ways;
+        slots.filter(|slot| self.tags[*slot] != NO_LINE).collect()
     }
 
     /// How many lines it has room for.
@@ -51,6 +93,11 @@ impl Array {
     /// The slot that a new line of a set goes to: an empty one, or the one used longest ago.
     #[inline]
     pub fn victim(&self, set: usize) -> usize {
+        if self.limits.is_some()
+            && let Some(slot) = self.over(set, self.limit_of(set) as u32 - 1)
+        {
+            return slot;
+        }
         let first = set * self.ways;
         let slots = first..first + self.ways;
         let age = |&slot: &usize| match self.tags[slot] {

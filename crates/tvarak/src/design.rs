@@ -13,6 +13,8 @@ pub enum Design {
     Cached,
     /// With diffs of dirty data in the LLC besides, §3.5: EVU, which is TVARAK.
     Tvarak,
+    /// The same, with ways of the LLC divided as set duelling finds it best: what §4.7 leaves for future work.
+    Adaptive,
     /// Software, a checksum for each object: TxB-Object-Csums, after Pangolin.
     TxbObject,
     /// Software, a checksum for each page: TxB-Page-Csums, after Mojim and HotPot.
@@ -27,12 +29,13 @@ pub enum Design {
 
 impl Design {
     /// All of them: those of the paper's Figure 9 in its order, then those in software.
-    pub const ALL: [Design; 10] = [
+    pub const ALL: [Design; 11] = [
         Design::Baseline,
         Design::Naive,
         Design::LineSums,
         Design::Cached,
         Design::Tvarak,
+        Design::Adaptive,
         Design::TxbObject,
         Design::TxbPage,
         Design::Passes,
@@ -48,6 +51,7 @@ impl Design {
             Design::LineSums => "ev",
             Design::Cached => "ev-cached",
             Design::Tvarak => "tvarak",
+            Design::Adaptive => "tvarak-adaptive",
             Design::TxbObject => "txb-object",
             Design::TxbPage => "txb-page",
             Design::Passes => "async",
@@ -58,7 +62,7 @@ impl Design {
 
     /// Whether the paper's §4 measures it. It has the asynchronous one in its Table 1 alone, and ours not at all.
     pub fn is_of_the_evaluation(self) -> bool {
-        self != Design::Passes && !self.has_region_sums()
+        !matches!(self, Design::Passes | Design::Adaptive) && !self.has_region_sums()
     }
 
     /// Whether programs keep redundancy themselves, by a library.
@@ -84,12 +88,17 @@ impl Design {
 
     /// Whether it caches redundancy.
     pub fn has_caches(self) -> bool {
-        matches!(self, Design::Cached | Design::Tvarak)
+        matches!(self, Design::Cached | Design::Tvarak | Design::Adaptive)
     }
 
     /// Whether the LLC keeps diffs of what is dirty.
     pub fn has_diffs(self) -> bool {
-        self == Design::Tvarak
+        matches!(self, Design::Tvarak | Design::Adaptive)
+    }
+
+    /// Whether the sets of the LLC divide their ways as they find it best.
+    pub fn is_adaptive(self) -> bool {
+        self == Design::Adaptive
     }
 }
 

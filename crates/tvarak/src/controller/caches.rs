@@ -5,6 +5,7 @@
 
 use crate::array::Array;
 use crate::banks::Banks;
+use crate::controller::duel::Duel;
 use crate::counts::LookUps;
 use crate::line::{NO_LINE, Words};
 use crate::mutants::{Mutant, mutated};
@@ -61,6 +62,8 @@ pub struct Caches {
     partition: Array,
     entries: Vec<Entry>,
     data: Vec<Words>,
+    /// How sets divide the LLC's ways, in the design that adapts.
+    pub duel: Option<Duel>,
     /// Look-ups on the controllers.
     pub own_look_ups: LookUps,
     /// Look-ups of the partition.
@@ -86,13 +89,69 @@ impl Caches {
             data: vec![[0; 8]; partition.slots()],
             partition,
             shape,
+            duel: None,
             own_look_ups: LookUps::default(),
             partition_look_ups: LookUps::default(),
         }
     }
 
+    /// Has sets divide the LLC's ways by a duel, from so many for redundancy on.
+    pub fn adapt(&mut self, duel: Duel) {
+        for set in 0..self.shape.banks.sets() {
+            let limit = duel.wanted(set).redundancy;
+            if set == 0 {
+                self.partition.limit_all(0);
+            }
+            self.partition.limit(set, limit);
+        }
+        self.duel = Some(duel);
+    }
+
+    /// A set has so many ways from now on: what does not fit any more leaves it.
+    pub fn divide(&mut self, set: usize, ways: u32, nvm: &mut Nvm, now: u64) {
+        while let Some(place) = self.partition.over(set, ways) {
+            self.evict(place, nvm, now);
+        }
+        self.partition.limit(set, ways);
+    }
+
     fn set(&self, line: u32) -> usize {
         self.shape.banks.set(line)
+    }
+
+    /// Whether a line can be cached: not where its set has no way for redundancy.
+    fn is_cached(&self, line: u32) -> bool {
+        self.duel.is_none() || self.partition.limit_of(self.set(line)) > 0
+    }
+
+    fn note_asked(&mut self, line: u32) {
+        let set = self.set(line);
+        if let Some(duel) = &mut self.duel {
+            duel.asked_for_redundancy(set);
+        }
+    }
+
+    /// NVM is read or written for a line; `is_waited_for` if a fill is verified by it.
+    fn note(&mut self, line: u32, [is_write, is_waited_for]: [bool; 2]) {
+        let set = self.set(line);
+        match &mut self.duel {
+            Some(duel) if is_waited_for => duel.verified_by(set),
+            Some(duel) => duel.accessed_redundancy(set, is_write),
+            None => {}
+        }
+    }
+
+    /// Reads a line that is not cached.
+    fn read_through(
+        &mut self,
+        line: u32,
+        is_waited_for: bool,
+        nvm: &mut Nvm,
+        now: u64,
+    ) -> (Option<Words>, u64) {
+        self.own_look_ups.note(false);
+        self.note(line, [false, is_waited_for]);
+        nvm.read(line, now + self.shape.own_cycles)
     }
 
     fn own_slot(&self, bank: usize, line: u32) -> Option<usize> {
@@ -108,6 +167,10 @@ impl Caches {
         nvm: &mut Nvm,
         now: u64,
     ) -> (Option<Words>, u64) {
+        self.note_asked(line);
+        if !self.is_cached(line) {
+            return self.read_through(line, true, nvm, now);
+        }
         let (slot, done) = self.reach(bank, line, false, nvm, now);
         (slot.map(|slot| self.own[bank].data[slot]), done)
     }
@@ -121,6 +184,16 @@ impl Caches {
         now: u64,
         change: impl FnOnce(&mut Words),
     ) {
+        self.note_asked(line);
+        if !self.is_cached(line) {
+            let (words, done) = self.read_through(line, false, nvm, now);
+            if let Some(mut words) = words {
+                change(&mut words);
+                self.note(line, [true, false]);
+                nvm.write(line, &words, done);
+            }
+            return;
+        }
         let (slot, _) = self.reach(bank, line, true, nvm, now);
         if let Some(slot) = slot {
             let own = &mut self.own[bank];
@@ -155,7 +228,7 @@ impl Caches {
                 self.partition.touch(place);
                 (place, now)
             }
-            None => match self.fetch(line, nvm, now) {
+            None => match self.fetch(line, is_write, nvm, now) {
                 (Some(place), now) => (place, now),
                 (None, now) => return (None, now),
             },
@@ -166,7 +239,14 @@ impl Caches {
     }
 
     /// Reads a line from NVM into the partition.
-    fn fetch(&mut self, line: u32, nvm: &mut Nvm, now: u64) -> (Option<usize>, u64) {
+    fn fetch(
+        &mut self,
+        line: u32,
+        is_write: bool,
+        nvm: &mut Nvm,
+        now: u64,
+    ) -> (Option<usize>, u64) {
+        self.note(line, [false, !is_write]);
         let (words, done) = nvm.read(line, now);
         let Some(words) = words else {
             return (None, done);
@@ -273,6 +353,7 @@ impl Caches {
             }
         }
         if self.entries[place].is_dirty && !mutated(Mutant::DirtyRedundancyDropped) {
+            self.note(line, [true, false]);
             nvm.write(line, &self.data[place], now);
         }
         self.partition.clear(place);

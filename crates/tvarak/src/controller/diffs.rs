@@ -31,6 +31,39 @@ impl Diffs {
         }
     }
 
+    /// Lets each set have other numbers of diffs, so many at first.
+    pub fn adapt(&mut self, ways: impl Fn(usize) -> u32) {
+        self.array.limit_all(0);
+        for set in 0..self.banks.sets() {
+            self.array.limit(set, ways(set));
+        }
+    }
+
+    /// A line and its diff that do not fit a set which is to have so many.
+    #[must_use]
+    pub fn take_over(&mut self, set: usize, ways: u32) -> Option<(u32, Words)> {
+        let slot = self.array.over(set, ways)?;
+        let line = self.array.line(slot);
+        self.array.clear(slot);
+        Some((line, self.data[slot]))
+    }
+
+    /// A set has so many from now on.
+    pub fn divide(&mut self, set: usize, ways: u32) {
+        self.array.limit(set, ways);
+    }
+
+    /// How many a set may have.
+    pub fn limit_of(&self, set: usize) -> usize {
+        self.array.limit_of(set)
+    }
+
+    /// Whether a line has a diff when it is dirty.
+    #[inline]
+    pub fn keeps(&self, line: u32) -> bool {
+        self.array.limit_of(self.set(line)) > 0
+    }
+
     fn set(&self, line: u32) -> usize {
         self.banks.set(line)
     }

@@ -3,6 +3,7 @@
 pub mod caches;
 pub mod diffs;
 mod dimm;
+pub mod duel;
 pub mod examine;
 mod file_system;
 mod fill;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::controller::caches::Caches;
 use crate::controller::diffs::Diffs;
+use crate::controller::duel::Duel;
 use crate::design::Design;
 use crate::line::{PAGE_LINES, Words, sum_at};
 use crate::mutants::{Mutant, mutated};
@@ -94,6 +95,17 @@ impl Controllers {
     pub fn covers(&self, line: u32) -> bool {
         let end = self.mapped.end - u32::from(mutated(Mutant::LastLineNotMatched));
         self.design.has_controller() && self.mapped.start <= line && line < end
+    }
+
+    /// How sets divide their ways, in the design that adapts.
+    pub fn duel(&self) -> Option<&Duel> {
+        self.caches.as_ref().and_then(|caches| caches.duel.as_ref())
+    }
+
+    /// The same, to be charged.
+    #[inline]
+    pub fn duel_mut(&mut self) -> Option<&mut Duel> {
+        self.caches.as_mut().and_then(|caches| caches.duel.as_mut())
     }
 
     /// A line of redundancy, for a look at it: none of a dead DIMM.

@@ -5,6 +5,7 @@ use crate::banks::Banks;
 use crate::clock::{CoreClock, CoreShape};
 use crate::controller::caches::{CacheShape, Caches};
 use crate::controller::diffs::Diffs;
+use crate::controller::duel::{Division, Duel, DuelShape};
 use crate::controller::state::{ControllerTimes, Controllers, Findings};
 use crate::counts::Counts;
 use crate::design::Design;
@@ -88,17 +89,32 @@ fn core(parameters: &Parameters, sizes: &Sizes) -> Core {
 
 fn controllers(parameters: &Parameters, design: Design, banks: Banks) -> Controllers {
     let own = &parameters.controller;
-    let caches = design.has_caches().then(|| {
+    let duel = duel(parameters, banks);
+    let partition_ways = match design.is_adaptive() {
+        true => duel.most().redundancy,
+        false => own.redundancy_ways.value as u32,
+    };
+    let diff_ways = match design.is_adaptive() {
+        true => duel.most().diffs,
+        false => own.diff_ways.value as u32,
+    };
+    let mut caches = design.has_caches().then(|| {
         Caches::new(CacheShape {
             banks,
-            partition_ways: own.redundancy_ways.value as u32,
+            partition_ways,
             own_sets: (own.cache_bytes.value / 64 / own.cache_ways.value) as u32,
             own_ways: own.cache_ways.value as u32,
             own_cycles: own.latency_cycles.value,
             llc_cycles: parameters.llc.latency_cycles.value,
         })
     });
-    let diff_ways = own.diff_ways.value as u32;
+    let mut diffs = design.has_diffs().then(|| Diffs::new(banks, diff_ways));
+    if design.is_adaptive()
+        && let (Some(caches), Some(diffs)) = (&mut caches, &mut diffs)
+    {
+        diffs.adapt(|set| duel.wanted(set).diffs);
+        caches.adapt(duel);
+    }
     Controllers {
         design,
         times: ControllerTimes {
@@ -106,10 +122,27 @@ fn controllers(parameters: &Parameters, design: Design, banks: Banks) -> Control
             computation_cycles: own.computation_cycles.value,
         },
         caches,
-        diffs: design.has_diffs().then(|| Diffs::new(banks, diff_ways)),
+        diffs,
         mapped: 0..0,
         findings: Findings::default(),
     }
+}
+
+/// The division of Table 3, and what is duelled against it.
+fn duel(parameters: &Parameters, banks: Banks) -> Duel {
+    let own = &parameters.controller;
+    let fixed = Division {
+        redundancy: own.redundancy_ways.value as u32,
+        diffs: own.diff_ways.value as u32,
+    };
+    let (count, adaptive) = (banks.count() as usize, &parameters.adaptive);
+    let shape = DuelShape {
+        bank_sets: banks.sets() / count,
+        leaders_every: adaptive.leaders_every.value as usize,
+        round_accesses: adaptive.round_accesses.value,
+        better_by: adaptive.better_by.value,
+    };
+    Duel::new(shape, fixed)
 }
 
 impl Machine {
@@ -119,12 +152,21 @@ impl Machine {
         let bank_sets = llc.bank_bytes.value / (64 * llc.ways.value);
         let banks = Banks::new(llc.banks.value as u32, bank_sets as u32);
         let reserved_ways = match design {
+            _ if design.is_adaptive() => 0,
             _ if design.has_diffs() => own.redundancy_ways.value + own.diff_ways.value,
             _ if design.has_caches() => own.redundancy_ways.value,
             _ => 0,
         };
         let ways = (llc.ways.value - reserved_ways) as usize;
-        let shared = Array::new(banks.sets(), ways);
+        let mut shared = Array::new(banks.sets(), ways);
+        let controllers = controllers(parameters, design, banks);
+        if let Some(duel) = controllers.duel() {
+            shared.limit_all(0);
+            for set in 0..banks.sets() {
+                let division = duel.wanted(set);
+                shared.limit(set, ways as u32 - division.redundancy - division.diffs);
+            }
+        }
         let mhz = parameters.cores.frequency_mhz.value;
         let layout = Layout::new(parameters.nvm.dimms.value as u32, sizes.data_pages);
         let code_lines = sizes.code_bytes.div_ceil(64) as u32;
@@ -140,6 +182,7 @@ impl Machine {
                 entries: vec![Entry::default(); shared.slots()],
                 data: vec![[0; 8]; shared.slots()],
                 array: shared,
+                ways: llc.ways.value as u32,
                 banks,
             },
             times: CacheTimes {
@@ -149,7 +192,7 @@ impl Machine {
                 llc_cycles: llc.latency_cycles.value,
                 bytes_per_instruction: parameters.cores.bytes_per_instruction.value,
             },
-            controllers: controllers(parameters, design, banks),
+            controllers,
             nvm: Nvm::new(layout, sizes.seed, device_times(&parameters.nvm, mhz)),
             dram: Dram::new(
                 sizes.dram_lines + code_lines + scratch_lines,

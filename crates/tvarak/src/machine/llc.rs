@@ -31,6 +31,9 @@ impl Machine {
         let now = now + self.times.llc_cycles;
         let found = self.llc.array.find(self.shared_set(line), line);
         self.counts.llc.note(found.is_some());
+        if let (Home::Data(_), Some(duel)) = (home(line), self.controllers.duel_mut()) {
+            duel.accessed(self.llc.banks.set(line));
+        }
         let (slot, done) = match found {
             Some(slot) => {
                 self.llc.array.touch(slot);
@@ -99,7 +102,12 @@ impl Machine {
     /// Brings a line from memory: its slot, and when it is there.
     fn fetch_shared(&mut self, line: u32, now: u64) -> Result<(usize, u64), Loss> {
         let (words, done) = self.read_memory(line, now)?;
-        let slot = self.llc.array.victim(self.shared_set(line));
+        let set = self.shared_set(line);
+        self.divide_anew(set, now);
+        if let (Home::Data(_), Some(duel)) = (home(line), self.controllers.duel_mut()) {
+            duel.filled(set, done.saturating_sub(now));
+        }
+        let slot = self.llc.array.victim(set);
         self.evict_shared(slot, now);
         self.llc.array.put(slot, line);
         self.llc.entries[slot] = Entry::default();
@@ -119,17 +127,22 @@ impl Machine {
         let diffs = self.controllers.diffs.as_mut();
         let went = diffs.and_then(|diffs| diffs.add(line, &change));
         if let Some((line, diff)) = went {
-            // Written back, clean, and kept (§3.4).
-            let slot = self.shared_slot(line);
-            self.llc.entries[slot].is_dirty = false;
-            let words = self.llc.data[slot];
-            self.write_memory(line, &words, Some(diff), now);
+            self.clean(line, Some(diff), now);
         }
+    }
+
+    /// A dirty line is written back, clean, and kept (§3.4).
+    pub(in crate::machine) fn clean(&mut self, line: u32, diff: Option<Words>, now: u64) {
+        let slot = self.shared_slot(line);
+        self.llc.entries[slot].is_dirty = false;
+        let words = self.llc.data[slot];
+        self.write_memory(line, &words, diff, now);
     }
 
     /// Whether a line has a diff when it is dirty.
     fn has_diff(&self, line: u32) -> bool {
-        self.controllers.diffs.is_some()
+        let diffs = self.controllers.diffs.as_ref();
+        diffs.is_some_and(|diffs| diffs.keeps(line))
             && matches!(home(line), Home::Data(line) if self.controllers.covers(line))
     }
 

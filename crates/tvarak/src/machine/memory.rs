@@ -39,6 +39,11 @@ impl Machine {
         let bank = self.bank(line);
         match home(line) {
             Home::Data(line) => {
+                if self.controllers.covers(line)
+                    && let Some(duel) = self.controllers.duel_mut()
+                {
+                    duel.written_back(self.llc.banks.set(line), diff.is_some());
+                }
                 let nvm = &mut self.nvm;
                 let written = self
                     .controllers

@@ -3,6 +3,7 @@
 
 mod access;
 pub mod build;
+mod divide;
 #[cfg(all(test, not(feature = "mutants")))]
 mod life;
 mod llc;

@@ -65,6 +65,8 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Llc {
     pub(in crate::machine) array: Array,
+    /// Ways of all partitions.
+    pub(in crate::machine) ways: u32,
     pub(in crate::machine) entries: Vec<Entry>,
     pub(in crate::machine) data: Vec<Words>,
     pub(in crate::machine) banks: Banks,

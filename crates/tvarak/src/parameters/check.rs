@@ -116,7 +116,8 @@ impl Parameters {
             (
                 own.redundancy_ways.value > 0
                     && own.diff_ways.value > 0
-                    && reserved < llc.ways.value,
+                    && reserved < llc.ways.value
+                    && llc.ways.value < 256,
                 "the controller's ways and the application's share llc.ways",
             ),
             (
@@ -133,6 +134,9 @@ impl Parameters {
                     &self.cores.frequency_mhz,
                     &self.cores.fill_buffers,
                     &self.cores.bytes_per_instruction,
+                    &self.adaptive.leaders_every,
+                    &self.adaptive.round_accesses,
+                    &self.adaptive.better_by,
                     &self.nvm.banks,
                     &self.dram.banks,
                 ]

@@ -46,6 +46,10 @@ section! {
     }
 }
 section! {
+    /// Ways divided by set duelling, in the design that adapts.
+    Adaptive { leaders_every, round_accesses, better_by }
+}
+section! {
     /// fio, as §4.5 has it.
     Fio {
         threads, region_bytes, work_bytes, access_bytes, code_bytes, sequential_read_instructions,
@@ -143,6 +147,8 @@ pub struct Parameters {
     pub nvm: Memory,
     /// The redundancy controllers.
     pub controller: Controller,
+    /// How ways are divided in the design that adapts.
+    pub adaptive: Adaptive,
     /// The workload fio.
     pub fio: Fio,
     /// The workload stream.

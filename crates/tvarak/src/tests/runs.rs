@@ -44,6 +44,7 @@ fn every_workload_leaves_what_it_wrote_and_its_protection() {
         assert_eq!(baseline.wrong_bytes, Some(0), "{}", workload.as_str());
         for design in [
             Design::Tvarak,
+            Design::Adaptive,
             Design::TxbObject,
             Design::TxbPage,
             Design::Passes,

@@ -21,7 +21,7 @@ pub(crate) fn bugs_are_detected_and_repaired() {
 
 #[cfg_attr(not(feature = "mutants"), test)]
 pub(crate) fn bugs_are_detected_by_the_designs_on_the_way_to_it() {
-    for design in [Design::LineSums, Design::Cached] {
+    for design in [Design::LineSums, Design::Cached, Design::Adaptive] {
         for kind in FaultKind::ALL {
             let report = report(kind, design, 24);
             assert!(report.is_clean(), "{design:?}, {kind:?}: {report:#?}");
@@ -35,7 +35,7 @@ pub(crate) fn power_cuts_leave_all_checksums_and_parity_right() {
         .into_iter()
         .filter(|design| design.has_controller())
     {
-        for seed in 0..if design == Design::Tvarak { 60 } else { 12 } {
+        for seed in 0..if design.has_diffs() { 60 } else { 12 } {
             let violations = power::trial(design, seed);
             assert!(violations.is_empty(), "{design:?}, {seed}: {violations:?}");
         }
