@@ -164,7 +164,6 @@ fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
         charts: charts(result),
         tables,
         is_folded: true,
-        ..Section::default()
     }
 }
 
