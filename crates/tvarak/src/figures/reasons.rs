@@ -7,7 +7,7 @@ const SOFTWARE: &str = "Our library does for a write what the paper names: a cal
 /// fio on designs with controllers.
 const BANDWIDTH: &str = "fio executes some 1,800 instructions, as counted, between two accesses, so NVM has bandwidth to spare and \
      controllers cost no time, whichever they are and whatever the LLC lacks. Half the banks, or cores twice as fast, take that away at \
-     full size (1.61 and 1.54).";
+     the smaller size (1.61 and 1.54).";
 /// Kernels of stream among each other.
 const STREAM_ORDER: &str = "What a kernel computes hardly shows where NVM limits it. Kernels differ by how much of its bandwidth the baseline's twelve threads, \
      in step, leave unused, which is how they meet in DIMMs' banks: that moves by ten points and more with changes that mean nothing, as of the reorder \
