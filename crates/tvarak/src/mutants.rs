@@ -23,7 +23,7 @@ forebay_pmem::define_mutants! {
         RedundancyNotFlushed,
         RepairNotWritten,
         MatesUnverified,
-        DiffDroppedByDivision,
+        CleanedByDivisionUnwritten,
         DirtyKeptByDivision,
     }
 }

@@ -101,7 +101,7 @@ impl Duel {
         let between = self.shape.leaders_every.min(self.shape.bank_sets);
         let place = set % self.shape.bank_sets % between;
         let step = (between / self.duelled()).max(1);
-        (place % step == 0 && place / step < self.duelled()).then_some(place / step)
+        (place.is_multiple_of(step) && place / step < self.duelled()).then_some(place / step)
     }
 
     /// How many divisions have leaders: those that come first, where sets are few, so that half of these follow.

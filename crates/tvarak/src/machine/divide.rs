@@ -39,9 +39,12 @@ impl Machine {
         while let Some((line, diff)) =
             (self.controllers.diffs.as_mut()).and_then(|diffs| diffs.take_over(set, ways))
         {
-            if !mutated(Mutant::DiffDroppedByDivision) {
-                self.clean(line, Some(diff), now);
+            if mutated(Mutant::CleanedByDivisionUnwritten) {
+                let slot = self.shared_slot(line);
+                self.llc.entries[slot].is_dirty = false;
+                continue;
             }
+            self.clean(line, Some(diff), now);
         }
         if limit(self) == 0 && ways > 0 && !mutated(Mutant::DirtyKeptByDivision) {
             for slot in self.llc.array.taken_of(set) {

@@ -70,6 +70,62 @@ fn every_workload_leaves_what_it_wrote_and_its_protection() {
     }
 }
 
+/// What makes the simulator faster may not change what it counts. A change of the model or of its parameters changes it.
+#[test]
+fn runs_take_what_they_took() {
+    let expected = [
+        (
+            "redis-set",
+            Design::Baseline,
+            2_198_134,
+            811_791,
+            [3_093, 66],
+        ),
+        (
+            "ctree-insert",
+            Design::Tvarak,
+            3_757_702,
+            1_348_363,
+            [10_343, 6_900],
+        ),
+        (
+            "nstore-balanced",
+            Design::Adaptive,
+            475_464,
+            188_961,
+            [2_523, 1_525],
+        ),
+        (
+            "fio-rand-write",
+            Design::TxbPage,
+            3_366_496,
+            4_399_104,
+            [377_471, 14_948],
+        ),
+        (
+            "stream-triad",
+            Design::Cached,
+            117_507,
+            69_632,
+            [17_672, 4_034],
+        ),
+        (
+            "fio-seq-write",
+            Design::Regions,
+            513_193,
+            701_302,
+            [12_911, 5_875],
+        ),
+    ];
+    let found = expected.map(|(name, design, ..)| {
+        let workload = Workload::named(name).expect("a workload")[0];
+        let outcome = outcome(workload, design);
+        let nvm = [outcome.nvm.all_reads(), outcome.nvm.all_writes()];
+        (name, design, outcome.cycles, outcome.first_look_ups(), nvm)
+    });
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let workload = Workload::named("fio-rand-write").unwrap()[0];
