@@ -96,9 +96,16 @@ impl Figure {
     pub fn designs(self) -> Vec<Design> {
         let is_part = |design: &Design| match self {
             Figure::Fig8 => !is_step(*design),
-            Figure::Fig9 => *design == Design::Baseline || design.has_controller(),
-            Figure::Fig10 => *design == Design::Baseline || design.has_diffs(),
-            Figure::Dimms | Figure::Technology => !is_step(*design) && *design != Design::Passes,
+            Figure::Fig9 => {
+                *design == Design::Baseline || design.has_controller() && !design.is_adaptive()
+            }
+            // What divides its ways by itself is not told how.
+            Figure::Fig10 => {
+                *design == Design::Baseline || design.has_diffs() && !design.is_adaptive()
+            }
+            Figure::Dimms | Figure::Technology => {
+                !is_step(*design) && design.is_of_the_evaluation()
+            }
         };
         Design::ALL.into_iter().filter(is_part).collect()
     }

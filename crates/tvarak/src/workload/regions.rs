@@ -80,6 +80,9 @@ impl Regions {
             return None;
         }
         let (own, passes) = (&parameters.regions, &parameters.passes);
+        // Rows are whole.
+        let mates = parameters.nvm.dimms.value as u32 - 1;
+        let pages = pages.div_ceil(mates) * mates;
         let mhz = parameters.cores.frequency_mhz.value;
         let period_cycles = passes.period_us.value * mhz;
         let state = State {
