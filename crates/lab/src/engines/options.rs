@@ -1,5 +1,7 @@
 //! What engines are made with.
 
+use crate::shared::ContentBy;
+
 /// What the journaling client above Classic journals; JBD2 calls them modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum JournalMode {
@@ -41,6 +43,16 @@ pub struct EngineOptions {
     pub accept_stale: bool,
     /// Forebay's own threads for write-back; without, its caller drives it.
     pub background: bool,
+}
+
+impl EngineOptions {
+    /// How the content of blocks is sent; a protocol as printed flushes.
+    pub(crate) fn content(&self) -> ContentBy {
+        match self.flushes_content || self.as_printed {
+            true => ContentBy::Flushes,
+            false => ContentBy::Streams,
+        }
+    }
 }
 
 impl Default for EngineOptions {

@@ -2,8 +2,6 @@
 
 use forebay::Region;
 
-use crate::engines::EngineOptions;
-
 /// One way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentBy {
@@ -14,14 +12,6 @@ pub(crate) enum ContentBy {
 }
 
 impl ContentBy {
-    /// What the options ask for; a protocol as printed flushes.
-    pub(crate) fn of(options: &EngineOptions) -> ContentBy {
-        match options.flushes_content || options.as_printed {
-            true => ContentBy::Flushes,
-            false => ContentBy::Streams,
-        }
-    }
-
     /// Sends bytes on their way to the medium, whole lines. They are durable after the thread's next fence, which
     /// orders them among nothing before it.
     pub(crate) fn write(self, region: &Region, offset: u64, bytes: &[u8]) {

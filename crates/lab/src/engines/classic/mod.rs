@@ -30,8 +30,7 @@ use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions, JournalMode};
 use crate::shared::{
-    BufferedTransaction, ChangedBlock, CommitBlocks, ContentBy, Header, check_blocks, read_blocks,
-    refused,
+    BufferedTransaction, ChangedBlock, CommitBlocks, Header, check_blocks, read_blocks, refused,
 };
 use flashcache::Flashcache;
 use journal::Journal;
@@ -63,7 +62,7 @@ pub(crate) fn create(
     let geometry = Geometry::plan(region.len(), disk_bytes, options)?;
     check_mode(&geometry, options)?;
     Header::erase(&region)?;
-    let device = NvmDevice::new(region, geometry.block_bytes, ContentBy::of(options));
+    let device = NvmDevice::new(region, geometry.block_bytes, options.content());
     let zeroes = vec![0; geometry.block_bytes];
     for block in 0..geometry.metadata_blocks() {
         device.write(geometry.metadata_offset(block), &zeroes)?;
@@ -111,7 +110,7 @@ pub(crate) fn open(
         return Err(refused(format!("a cache with other options: {geometry:?}")));
     }
     check_mode(&geometry, options)?;
-    let device = NvmDevice::new(region, geometry.block_bytes, ContentBy::of(options));
+    let device = NvmDevice::new(region, geometry.block_bytes, options.content());
     let mut cache = Flashcache::load(device, backing, geometry)?;
     let journal = match geometry.journal_blocks {
         0 => None,

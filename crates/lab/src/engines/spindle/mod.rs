@@ -30,8 +30,8 @@ use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
 use crate::shared::{
-    BufferedTransaction, ChangedBlock, CommitBlocks, ContentBy, Disk, Header, check_alive,
-    check_blocks, read_blocks, refused,
+    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, check_alive, check_blocks,
+    read_blocks, refused,
 };
 use layout::{Cache, Layout};
 use media::Media;
@@ -59,7 +59,7 @@ pub(crate) fn create(
     let media = Media {
         region,
         layout,
-        content: ContentBy::of(options),
+        content: options.content(),
     };
     media.clear();
     // An empty cache is there before the header says that there is one.
@@ -96,7 +96,7 @@ pub(crate) fn open(
     let media = Media {
         region,
         layout,
-        content: ContentBy::of(options),
+        content: options.content(),
     };
     Spindle::recovered(media, backing, options)
 }

@@ -30,8 +30,8 @@ use forebay_pmem::lock_or_yield;
 
 use crate::engines::{EngineName, EngineOptions};
 use crate::shared::{
-    BufferedTransaction, ChangedBlock, CommitBlocks, ContentBy, Disk, Header, check_blocks,
-    read_blocks, refused,
+    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, check_blocks, read_blocks,
+    refused,
 };
 use layout::{Entry, Geometry};
 use media::Media;
@@ -62,7 +62,7 @@ pub(crate) fn create(
         region,
         geometry,
         protocol: protocol_of(options),
-        content: ContentBy::of(options),
+        content: options.content(),
     };
     media.erase()?;
     let header = Header {
@@ -118,7 +118,7 @@ pub(crate) fn open(
         region,
         geometry,
         protocol: protocol_of(options),
-        content: ContentBy::of(options),
+        content: options.content(),
     };
     let state = recover::recover(&media)?;
     Ok(Tinca::boxed(media, backing, options, state))

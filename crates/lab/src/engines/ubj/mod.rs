@@ -102,7 +102,7 @@ impl Ubj {
             layout,
             fill_on_read: options.fill_on_read,
             copies_whole_blocks: options.as_printed,
-            content: ContentBy::of(options),
+            content: options.content(),
             state: Mutex::new(state),
         }
     }
