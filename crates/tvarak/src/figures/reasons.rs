@@ -1,9 +1,8 @@
 //! Why claims do not hold, as far as is known: by the sweep, and by what was counted.
 
 /// The designs in software.
-const SOFTWARE: &str = "Our library does for a write what the paper names: a call, a copy, a sum, a parity by the difference, all in caches; \
-     and a transaction of libpmemobj takes more instructions, as counted, than that. What the paper's library does besides is not in its \
-     text.";
+const SOFTWARE: &str = "What calls of a library take for a copy, a sum and a parity by the difference is counted in two real ones. \
+     A transaction of libpmemobj takes more instructions, as counted, than that, and what the paper's library does besides is not in its text.";
 /// fio on designs with controllers.
 const BANDWIDTH: &str = "fio executes some 1,800 instructions, as counted, between two accesses, so NVM has bandwidth to spare and \
      controllers cost no time, whichever they are and whatever the LLC lacks. Half the banks, or cores twice as fast, take that away at \
