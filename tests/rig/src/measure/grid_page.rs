@@ -101,6 +101,7 @@ fn by_contender(results: &[&Measured], title: &str, x_label: &str, y_label: &str
                 found.map(|result| shown(result).0)
             })
             .collect(),
+        ..Series::default()
     };
     let series: Vec<Series> = contenders.iter().map(series).collect();
     (!series.is_empty()).then(|| Chart {
@@ -147,6 +148,7 @@ fn lookup_of(results: &[&Measured], cache: Contender) -> Option<Chart> {
         .map(|span| Series {
             name: format!("working set {}", size_name(*span)),
             values: places.iter().map(|place| ratio(place, *span)).collect(),
+            ..Series::default()
         })
         .collect();
     let is_measured = series
