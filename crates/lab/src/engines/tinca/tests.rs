@@ -128,6 +128,9 @@ fn a_commit_costs_68_lines_and_5_fences_a_block_and_one_of_each_for_tail() {
                 (cost.lines(), cost.fences),
                 (68 * blocks + 1, 5 * blocks + 1)
             );
+            // Content alone is streamed, and as printed nothing is.
+            let content = if as_printed { 0 } else { 64 * blocks };
+            assert_eq!(cost.lines_streamed, content);
             assert_eq!(after.write_hits - before.write_hits, hits);
             assert_eq!(after.blocks_committed - before.blocks_committed, blocks);
         }
@@ -146,6 +149,7 @@ fn fills_evictions_and_flushes_cost_what_they_say() {
     // Data, then the entry.
     let (cost, stats) = counted(&*engine, || read(0, 10));
     assert_eq!((cost.lines(), cost.fences), (10 * 65, 10 * 2));
+    assert_eq!(cost.lines_streamed, 10 * 64);
     assert_eq!(
         (stats.cached_blocks, stats.dirty_blocks, stats.backing.reads),
         (10, 0, 1)
@@ -155,6 +159,7 @@ fn fills_evictions_and_flushes_cost_what_they_say() {
     // The other six slots, and the two oldest ones after their entries were freed: no disk write.
     let (cost, stats) = counted(&*engine, || engine.write(100, &vec![1; 4096 * 8]).unwrap());
     assert_eq!((cost.lines(), cost.fences), (68 * 8 + 1 + 2, 5 * 8 + 1 + 2));
+    assert_eq!(cost.lines_streamed, 8 * 64);
     assert_eq!(
         (stats.evictions, stats.backing.writes, stats.dirty_blocks),
         (2, 0, 8)
@@ -170,6 +175,7 @@ fn fills_evictions_and_flushes_cost_what_they_say() {
         (1, 8, 1)
     );
     assert!(cost.lines() <= 3 && cost.fences == 1, "{cost:?}");
+    assert_eq!(cost.lines_streamed, 0);
     assert_eq!((stats.dirty_blocks, stats.cached_blocks), (0, 16));
     let (cost, _) = counted(&*engine, || engine.flush().unwrap());
     assert_eq!((cost.lines(), cost.fences), (0, 0));

@@ -92,7 +92,10 @@ impl Ubj {
             match self.content {
                 ContentBy::Flushes => self.region.store(offset, &copy),
                 // What is streamed is put together before.
-                ContentBy::Streams => copy.copy_from_slice(bytes),
+                ContentBy::Streams => {
+                    copy.copy_from_slice(bytes);
+                    return self.content.write(&self.region, offset, &copy);
+                }
             }
         }
         self.content.write(&self.region, offset, bytes);
