@@ -6,16 +6,15 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use forebay::{
-    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, Redundancy, Region,
-    RuntimeOptions, Volume,
+    Backing, ErrorKind, MemberState, MemoryStore, Pool, PoolOptions, Region, RuntimeOptions, Volume,
 };
 use forebay_pmem::shadow::{Distribution, FenceFailure, Shadow, ShadowModel};
 
-const BLOCK: usize = 128;
+use crate::small_mirror::{self, BLOCK, MEMBER_BYTES};
+
 const BLOCKS: u64 = 32;
 /// Blocks that are written.
 const USED: usize = 24;
-const MEMBER_BYTES: u64 = 16 << 10;
 const SEEDS: u64 = 300;
 /// Openings for each seed.
 const OPENINGS: usize = 14;
@@ -24,16 +23,7 @@ type Image = Vec<u8>;
 type Data = [u8; BLOCK];
 
 fn options(strict: bool) -> PoolOptions {
-    PoolOptions::default()
-        .block_bytes(BLOCK as u32)
-        .unit_bytes(256)
-        .volumes(2)
-        .lanes(2)
-        .lane_bytes(2048)
-        .background(false)
-        .accept_stale(true)
-        .strict(strict)
-        .redundancy(Redundancy::Mirror)
+    small_mirror::options().strict(strict)
 }
 
 fn runtime() -> RuntimeOptions {
