@@ -29,10 +29,12 @@ impl Array {
         }
     }
 
-    /// Lets each set hold other numbers of lines than it has ways, so many at first.
-    pub fn limit_all(&mut self, limit: u32) {
-        let sets = self.tags.len() / self.ways.max(1);
-        self.limits = Some(vec![limit as u8; sets]);
+    /// Lets each set hold another number of lines than it has ways. All are empty.
+    pub fn limit_each(&mut self, sets: usize, limit: impl Fn(usize) -> u32) {
+        self.limits = Some(vec![0; sets]);
+        for set in 0..sets {
+            self.limit(set, limit(set));
+        }
     }
 
     /// Lets a set hold so many lines from now on.
@@ -55,17 +57,15 @@ impl Array {
 
     /// The slot used longest ago of a set that holds more lines than so many.
     pub fn over(&self, set: usize, limit: u32) -> Option<usize> {
-        let first = set * self.ways;
-        let taken = (first..first + self.ways).filter(|slot| self.tags[*slot] != NO_LINE);
+        let taken = self.taken_in(set);
         let oldest = taken.clone().min_by_key(|slot| self.used[*slot]);
         oldest.filter(|_| taken.count() > limit as usize)
     }
 
     /// The slots of a set that have lines.
-    pub fn taken_of(&self, set: usize) -> Vec<usize> {
+    pub fn taken_in(&self, set: usize) -> impl Iterator<Item = usize> + Clone {
         let first = set * self.ways;
-        let slots = first..first + self.ways;
-        slots.filter(|slot| self.tags[*slot] != NO_LINE).collect()
+        (first..first + self.ways).filter(|slot| self.tags[*slot] != NO_LINE)
     }
 
     /// How many lines it has room for.

@@ -97,13 +97,9 @@ impl Caches {
 
     /// Has sets divide the LLC's ways by a duel, from so many for redundancy on.
     pub fn adapt(&mut self, duel: Duel) {
-        for set in 0..self.shape.banks.sets() {
-            let limit = duel.wanted(set).redundancy;
-            if set == 0 {
-                self.partition.limit_all(0);
-            }
-            self.partition.limit(set, limit);
-        }
+        let sets = self.shape.banks.sets();
+        self.partition
+            .limit_each(sets, |set| duel.wanted(set).redundancy);
         self.duel = Some(duel);
     }
 

@@ -161,11 +161,10 @@ impl Machine {
         let mut shared = Array::new(banks.sets(), ways);
         let controllers = controllers(parameters, design, banks);
         if let Some(duel) = controllers.duel() {
-            shared.limit_all(0);
-            for set in 0..banks.sets() {
+            shared.limit_each(banks.sets(), |set| {
                 let division = duel.wanted(set);
-                shared.limit(set, ways as u32 - division.redundancy - division.diffs);
-            }
+                ways as u32 - division.redundancy - division.diffs
+            });
         }
         let mhz = parameters.cores.frequency_mhz.value;
         let layout = Layout::new(parameters.nvm.dimms.value as u32, sizes.data_pages);

@@ -47,7 +47,8 @@ impl Machine {
             self.clean(line, Some(diff), now);
         }
         if limit(self) == 0 && ways > 0 && !mutated(Mutant::DirtyKeptByDivision) {
-            for slot in self.llc.array.taken_of(set) {
+            let taken: Vec<usize> = self.llc.array.taken_in(set).collect();
+            for slot in taken {
                 let line = self.llc.array.line(slot);
                 let is_covered =
                     matches!(home(line), Home::Data(line) if self.controllers.covers(line));

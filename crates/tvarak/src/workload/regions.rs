@@ -14,6 +14,7 @@ use crate::design::Design;
 use crate::line::{LINE_BYTES, PAGE_LINES, PageWords, difference, raw_address, region_sum_check};
 use crate::machine::build::BATCH_ROWS;
 use crate::machine::state::Machine;
+use crate::nvm::layout::Layout;
 use crate::parameters::Parameters;
 
 /// Passes that leave a row out before its writers are held.
@@ -81,8 +82,7 @@ impl Regions {
         }
         let (own, passes) = (&parameters.regions, &parameters.passes);
         // Rows are whole.
-        let mates = parameters.nvm.dimms.value as u32 - 1;
-        let pages = pages.div_ceil(mates) * mates;
+        let pages = Layout::new(parameters.nvm.dimms.value as u32, pages).data_pages;
         let mhz = parameters.cores.frequency_mhz.value;
         let period_cycles = passes.period_us.value * mhz;
         let state = State {
