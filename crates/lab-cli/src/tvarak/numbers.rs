@@ -82,7 +82,6 @@ impl Report<'_> {
         }
         let judge = Judge {
             results: &results,
-            vary: None,
             workloads: None,
             has_numbers: common.scale_divisor == 1,
             parameters: common.parameters,
@@ -152,7 +151,7 @@ impl Report<'_> {
         metric: Metric,
     ) -> Option<Spread> {
         let sides = [design, Design::Baseline].map(|design| (design, Change::Nothing));
-        self.results.ratio(workload, sides, metric, None)
+        self.results.ratio(workload, sides, metric)
     }
 
     /// Everything as one object: flat numbers, then lists of the claims and of the sweep.

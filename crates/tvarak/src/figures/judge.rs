@@ -5,7 +5,7 @@
 //! within it, widened as a number is. The same is within two points, more and less are strict. A claim of several workloads
 //! holds where it does for each.
 
-use crate::change::{Change, Vary};
+use crate::change::Change;
 use crate::claims::{CLAIMS, Claim, Metric, Side, Value};
 use crate::design::Design;
 use crate::figures::lines::{self, Lines};
@@ -81,8 +81,6 @@ impl Judgement {
 pub struct Judge<'a> {
     /// What was measured.
     pub results: &'a Results,
-    /// What of it, if the sweep changed something.
-    pub vary: Option<&'a Vary>,
     /// Only these workloads; all, where a figure has them, without.
     pub workloads: Option<&'a [Workload]>,
     /// Whether numbers are judged, or orders alone.
@@ -179,7 +177,7 @@ impl Judge<'_> {
         sides: [Measurable; 2],
         metric: Metric,
     ) -> Result<f64, String> {
-        let ratio = self.results.ratio(workload, sides, metric, self.vary);
+        let ratio = self.results.ratio(workload, sides, metric);
         ratio.map(|spread| spread.mean).ok_or_else(|| {
             let [of, over] = sides.map(|(design, change)| match change {
                 Change::Nothing => design.as_str().to_owned(),

@@ -7,7 +7,8 @@ use crate::measure::Outcome;
 use crate::nvm::layout::Class;
 use crate::parameters::Parameters;
 
-/// Time, energy and accesses. Of caches, all look-ups of their kind.
+/// Time, energy and accesses. Of caches, all look-ups of their kind; those of the first ones include what a program accesses of its
+/// own, which is counted and not simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// Time until the last core was done.

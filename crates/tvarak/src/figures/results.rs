@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::change::{Change, Vary};
+use crate::change::Change;
 use crate::claims::Metric;
 use crate::design::Design;
 use crate::figures::cell::Cell;
@@ -68,53 +68,44 @@ impl Results {
         self.cells.get(&cell.name())
     }
 
-    /// What a design took under a workload, with each seed that was measured.
-    pub fn of(&self, workload: Workload, side: Side, vary: Option<&Vary>) -> Vec<(u64, Measured)> {
-        let (design, change) = side;
-        let measured = |seed| {
-            let cell = Cell {
-                workload,
-                design,
-                change: noticed(design, change),
-                vary: vary.cloned(),
-                seed,
-            };
-            Some((seed, *self.get(&cell)?))
-        };
-        seeds_of(workload, self.seeds)
-            .filter_map(measured)
-            .collect()
+    /// What a design took under a workload with a seed.
+    fn of(&self, workload: Workload, (design, change): Side, seed: u64) -> Option<&Measured> {
+        self.get(&Cell {
+            workload,
+            design,
+            change: noticed(design, change),
+            vary: None,
+            seed,
+        })
     }
 
-    /// A number of one side divided by that of another under the same workload, over the seeds that both have.
-    pub fn ratio(
+    /// A number of one side divided by one of another under the same workload, over the seeds that both have.
+    fn over_seeds(
         &self,
         workload: Workload,
         [of, over]: [Side; 2],
-        metric: Metric,
-        vary: Option<&Vary>,
+        divided: impl Fn(&Measured, &Measured) -> Option<f64>,
     ) -> Option<Spread> {
-        let over = self.of(workload, over, vary);
-        let ratios = self
-            .of(workload, of, vary)
-            .into_iter()
-            .filter_map(|(seed, ours)| {
-                let (_, theirs) = over.iter().find(|(other, _)| *other == seed)?;
-                Some(ours.of(metric)? / theirs.of(metric)?)
-            });
+        let ratio = |seed| {
+            let (ours, theirs) = (self.of(workload, of, seed)?, self.of(workload, over, seed)?);
+            divided(ours, theirs)
+        };
+        let ratios = seeds_of(workload, self.seeds).filter_map(ratio);
         Spread::of(&ratios.collect::<Vec<f64>>())
     }
 
+    /// A number of one side divided by that of another.
+    pub fn ratio(&self, workload: Workload, sides: [Side; 2], metric: Metric) -> Option<Spread> {
+        self.over_seeds(workload, sides, |ours, theirs| {
+            Some(ours.of(metric)? / theirs.of(metric)?)
+        })
+    }
+
     /// The same of the part of a number that is application data, over the whole of the other's.
-    pub fn part(&self, workload: Workload, [of, over]: [Side; 2], metric: Metric) -> Option<f64> {
-        let over = self.of(workload, over, None);
-        let ratios = self
-            .of(workload, of, None)
-            .into_iter()
-            .filter_map(|(seed, ours)| {
-                let (_, theirs) = over.iter().find(|(other, _)| *other == seed)?;
-                Some(ours.part_of(metric)? / theirs.of(metric)?)
-            });
-        Some(Spread::of(&ratios.collect::<Vec<f64>>())?.mean)
+    pub fn part(&self, workload: Workload, sides: [Side; 2], metric: Metric) -> Option<f64> {
+        let parts = self.over_seeds(workload, sides, |ours, theirs| {
+            Some(ours.part_of(metric)? / theirs.of(metric)?)
+        });
+        Some(parts?.mean)
     }
 }

@@ -107,7 +107,6 @@ pub fn changed(results: &Results, parameters: &Parameters, vary: &Vary) -> Vec<J
     let judged = |results: &Results| {
         let judge = Judge {
             results,
-            vary: None,
             workloads: Some(&PRESENTED),
             has_numbers: true,
             parameters,

@@ -32,7 +32,6 @@ fn made_up(of: impl Fn(&Cell) -> u64) -> Results {
 fn verdict(results: &Results, id: &str, has_numbers: bool) -> (Verdict, f64) {
     let judge = Judge {
         results,
-        vary: None,
         workloads: None,
         has_numbers,
         parameters: &Parameters::paper(),
@@ -47,7 +46,6 @@ fn every_claim_finds_its_numbers_among_the_cells_of_all_figures() {
     let results = made_up(|_| 1000);
     let judge = Judge {
         results: &results,
-        vary: None,
         workloads: None,
         has_numbers: true,
         parameters: &Parameters::paper(),

@@ -57,7 +57,7 @@ fn over_workloads(
                 .map(|workload| of(*workload).filter(|_| is_shown));
             each.collect::<Vec<_>>()
         };
-        let ratio = |workload| report.results.ratio(workload, sides, metric, None);
+        let ratio = |workload| report.results.ratio(workload, sides, metric);
         let has_said = change == Change::Nothing && report.common.scale_divisor == 1;
         let exactly = |workload| {
             let said =
@@ -192,9 +192,7 @@ fn figure_10(report: &Report<'_>) -> Section {
         let series = Design::ALL.into_iter().map(|design| {
             let ratio = |ways: &u64| {
                 let sides = [(design, change(*ways)), (Design::Baseline, Change::Nothing)];
-                let ratio = report
-                    .results
-                    .ratio(workload, sides, Metric::Runtime, None)?;
+                let ratio = report.results.ratio(workload, sides, Metric::Runtime)?;
                 Some(ratio.mean).filter(|_| shown.contains(&design) && design != Design::Baseline)
             };
             Series {

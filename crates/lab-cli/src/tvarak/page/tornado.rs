@@ -72,7 +72,7 @@ pub fn section(report: &Report<'_>) -> Option<Section> {
 
 fn overhead(results: &Results, workload: Workload, design: Design) -> Option<f64> {
     let sides = [design, Design::Baseline].map(|design| (design, Change::Nothing));
-    Some(results.ratio(workload, sides, Metric::Runtime, None)?.mean)
+    Some(results.ratio(workload, sides, Metric::Runtime)?.mean)
 }
 
 fn chart(report: &Report<'_>, workload: Workload, design: Design) -> Option<Chart> {
