@@ -17,7 +17,7 @@ pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progr
 
 pub use processes::{
     Daemon, Group, Output, catch_signals, check_interrupt, output, processor_time, run, sleep,
-    tail, tail_of, wait_for,
+    tail, tail_of, thread_time, wait_for,
 };
 pub use report::{
     Bar, Chart, Page, Row, Section, Series, Shape, Table, bars, digits, median, rows, write_file,

@@ -11,9 +11,14 @@ const OUT: &str = "forebay-lab";
 
 /// A bar on standard error, where that is a terminal, of so many measurements.
 pub fn bar(measurements: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {wide_msg}");
-    ProgressBar::new(measurements as u64)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let template = "[{bar:30}] {pos}/{len} {elapsed} {wide_msg}";
+    styled_bar(measurements as u64, template)
+}
+
+/// One of so many of whatever it counts.
+pub fn styled_bar(length: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The end of one that somebody interrupted.

@@ -17,6 +17,8 @@ pub use output::{Output, output, run};
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::Result;
 
 /// How much of what a program printed is told.
@@ -51,6 +53,13 @@ pub fn processor_time(process: u32) -> Result<Duration> {
         sum_ns += first.and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
     }
     Ok(Duration::from_nanos(sum_ns))
+}
+
+/// What the calling thread has had of processors so far.
+#[must_use]
+pub fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 #[cfg(test)]

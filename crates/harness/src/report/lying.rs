@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 
 use super::chart::Chart;
 use super::scale::Scale;
-use super::svg::{mark, tick_name};
+use super::svg::{LETTER, WIDTH, legend_entry, tick_name};
 use super::{digits, escape};
 
-const WIDTH: f64 = 640.0;
 /// Where the names of the places end.
 const LEFT: f64 = 230.0;
 const RIGHT: f64 = 14.0;
@@ -15,8 +14,6 @@ const TOP: f64 = 8.0;
 const LINE: f64 = 22.0;
 /// The axis, its label and the legend.
 const FOOT: f64 = 68.0;
-/// What a letter of a legend takes, about.
-const LETTER: f64 = 7.2;
 
 impl Chart {
     /// The plot, its places as lines.
@@ -71,14 +68,7 @@ impl Chart {
         );
         let mut x = LEFT;
         for (index, series) in self.measured() {
-            mark(index, x + 6.0, foot + 52.0, "", &mut svg);
-            let _ = write!(
-                svg,
-                "<text x=\"{}\" y=\"{}\">{}</text>",
-                x + 16.0,
-                foot + 56.0,
-                escape(&series.name)
-            );
+            legend_entry(index, series, (x, foot + 56.0), &mut svg);
             x += 36.0 + LETTER * series.name.chars().count() as f64;
         }
         svg + "</svg>"

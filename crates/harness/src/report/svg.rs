@@ -8,7 +8,7 @@ use super::chart::{Chart, Series, Shape};
 use super::scale::Scale;
 use super::{digits, escape};
 
-const WIDTH: f64 = 640.0;
+pub(crate) const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 74.0;
 const RIGHT: f64 = 12.0;
@@ -18,7 +18,7 @@ const LEGEND_LINE: f64 = 20.0;
 /// Between the axis' label and the legend.
 const LEGEND_GAP: f64 = 8.0;
 /// What a letter of a legend takes, about.
-const LETTER: f64 = 7.2;
+pub(crate) const LETTER: f64 = 7.2;
 
 impl Chart {
     /// The plot. `id` is unique in the page.
@@ -54,9 +54,7 @@ impl Chart {
         }
         for ((x, line), (index, series)) in legend.into_iter().zip(self.measured()) {
             let y = HEIGHT + LEGEND_GAP + line * LEGEND_LINE + 6.0;
-            mark(index, x + 6.0, y - 4.0, "", &mut svg);
-            let name = escape(&series.name);
-            let _ = write!(svg, "<text x=\"{}\" y=\"{y}\">{name}</text>", x + 16.0);
+            legend_entry(index, series, (x, y), &mut svg);
         }
         svg + "</svg>"
     }
@@ -257,8 +255,15 @@ fn y_of(place: f64) -> f64 {
     foot - place * (foot - TOP)
 }
 
+/// A series' mark and name.
+pub(crate) fn legend_entry(index: usize, series: &Series, (x, y): (f64, f64), svg: &mut String) {
+    mark(index, x + 6.0, y - 4.0, "", svg);
+    let name = escape(&series.name);
+    let _ = write!(svg, "<text x=\"{}\" y=\"{y}\">{name}</text>", x + 16.0);
+}
+
 /// A mark of the series' own shape around a point.
-pub(crate) fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
+fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
     let title = match hint {
         "" => String::new(),
         text => format!("<title>{}</title>", escape(text)),

@@ -43,7 +43,7 @@ Workloads are fio-seq-read, fio-seq-write, fio-rand-read, fio-rand-write; stream
 stream-triad; redis-set, redis-get; of each of ctree, btree and rbtree -insert, -update, -balanced and -read;
 nstore-update-heavy, nstore-balanced, nstore-read-heavy. fio, stream, redis, tree and nstore are all of theirs, tree-insert
 is that of all three trees. Of them a row for each design is printed, and nothing is kept. The designs are baseline, naive, ev,
-ev-cached, tvarak, txb-object, txb-page and async. The same seed and parameters give the same run, to the bit.
+ev-cached, tvarak, tvarak-adaptive, txb-object, txb-page, async, regions and regions-sync. The same seed and parameters give the same run, to the bit.
 
 Examples:
   forebay-lab tvarak run all --quick

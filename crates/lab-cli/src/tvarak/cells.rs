@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use forebay_command::Failure;
+use forebay_harness::thread_time;
 use forebay_tvarak::figures::cell::Cell;
 use forebay_tvarak::figures::measured::Measured;
 use forebay_tvarak::measure::{NoOutcome, Scope, measure, steps};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
 
+use crate::measuring::styled_bar;
 use crate::tvarak::costs::estimate_ms;
 use crate::tvarak::store::{Common, Kept, Store};
+
+const BAR: &str = "[{bar:30}] {percent} %, {elapsed}, about {eta} left, {wide_msg}";
 
 /// What is run, and how.
 #[derive(Clone, Copy)]
@@ -41,7 +44,8 @@ impl Cells<'_> {
             .collect();
         // All of a seed before the next, and of these the shortest first: a run that is interrupted has most of them.
         left.sort_by_key(|(ms, cell)| (cell.seed, *ms));
-        let bar = bar(left.iter().map(|(ms, _)| *ms).sum());
+        // Of milliseconds of one thread.
+        let bar = styled_bar(left.iter().map(|(ms, _)| *ms).sum(), BAR);
         bar.set_message(format!("{} cells", left.len()));
         let next = AtomicUsize::new(0);
         let failures = Mutex::new(Vec::new());
@@ -101,7 +105,8 @@ impl Cells<'_> {
             is_checked: false,
         };
         let (all, mut shown_ms) = (steps(&parameters, cell.workload).max(1), 0);
-        let start_ms = processor_ms();
+        // Of this thread: others may keep it waiting.
+        let start = thread_time();
         // A mistake of the simulator's costs this cell, not those that hours were spent on.
         let ran = catch_unwind(AssertUnwindSafe(|| {
             measure(&parameters, &scope, &mut |steps| {
@@ -116,7 +121,7 @@ impl Cells<'_> {
             Ok(Ok(outcome)) => {
                 let kept = Kept {
                     measured: Measured::new(&parameters, &outcome),
-                    host_ms: processor_ms() - start_ms,
+                    host_ms: (thread_time() - start).as_millis() as u64,
                 };
                 self.store.put(common, cell, kept)?;
                 Ok(None)
@@ -126,18 +131,4 @@ impl Cells<'_> {
             Err(_) => Ok(Some("the simulator stopped; what it said is above".into())),
         }
     }
-}
-
-/// A bar on standard error, where that is a terminal, over so many milliseconds of one thread.
-fn bar(all_ms: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "[{bar:30}] {percent} %, {elapsed}, about {eta} left, {wide_msg}",
-    );
-    ProgressBar::new(all_ms).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// What this thread took of a processor so far: others may keep it waiting.
-fn processor_ms() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }

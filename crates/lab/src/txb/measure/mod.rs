@@ -16,11 +16,9 @@ mod workload;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use forebay_harness::median;
+use forebay_harness::{median, thread_time};
 use forebay_pmem::Counters;
-use rustix::time::{ClockId, clock_gettime};
 
 pub use reported::{REPORTED, Reported};
 pub use row::TransactionsRow;
@@ -201,14 +199,14 @@ impl Contender {
 
     fn run(&mut self, asked: &[Operation], does_count: bool) -> Result<(), NoRows> {
         let heap = &mut self.stand.heap;
-        let (before, start) = (Counted::of(heap), processor_time());
+        let (before, start) = (Counted::of(heap), thread_time());
         let mut read = 0;
         for &operation in asked {
             read ^= self.program.run(heap, operation)?;
         }
         std::hint::black_box(read);
         cover(heap)?;
-        let elapsed = processor_time().saturating_sub(start);
+        let elapsed = thread_time().saturating_sub(start);
         if does_count {
             let counted = Counted::of(heap).since(before);
             self.counted = Counted {
@@ -263,13 +261,6 @@ impl Contender {
             times_none: median(ratios).filter(|_| self.design != Design::None),
         }
     }
-}
-
-/// What this thread has had of processors. A program waits for nothing here but for memory, so it is the time that it
-/// would take alone on the machine, whatever else runs.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 /// With passes: one over everything that was stored.
