@@ -28,7 +28,7 @@ const GROUP: usize = 16;
 
 const OURS: &str = "forebay";
 /// `Volume::write`, the same transaction in one call, as the front ends commit.
-const OURS_CALL: &str = "forebay, Volume::write";
+pub(super) const OURS_CALL: &str = "forebay, Volume::write";
 const STREAM: &str = "stream + fence";
 const PMEM: &str = "pmem_memcpy_persist";
 const PMEM_FILE: &str = "pmem_memcpy_persist over pmem_map_file";
@@ -177,7 +177,7 @@ fn ours_forced<const N: usize>(
 }
 
 /// The same of one block, without a copy on the way.
-fn our_calls(volume: &Volume, mut blocks: Blocks, seed: u64) -> Contender<'_> {
+pub(super) fn our_calls(volume: &Volume, mut blocks: Blocks, seed: u64) -> Contender<'_> {
     let mut payload = Payload::new(seed);
     Contender::new(OURS_CALL, move || {
         for _ in 0..BATCH {

@@ -84,7 +84,7 @@ pub fn of_all(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 const STREAM: &str = "stream + fence";
-const MEMCPY: &str = "memcpy";
+pub(super) const MEMCPY: &str = "memcpy";
 
 /// Streams and fences, with the sums of a kernel, or plain ones with the best.
 fn stream(region: &Region, kernel: Option<Kernel>) -> Contender<'_> {

@@ -20,6 +20,7 @@ mod reads;
 mod recovery;
 mod replacement;
 mod rows;
+mod scaling;
 
 pub use bench::Bench;
 pub use nbd::serve as nbd_server;
@@ -52,10 +53,16 @@ pub struct Case {
 }
 
 /// Cases that run only by name: they explain, and yield no row of the report.
-pub const EXPLANATIONS: &[Case] = &[Case {
-    rows: &[("commit_1x4k_ladder", Reported)],
-    run: ladder::one_block,
-}];
+pub const EXPLANATIONS: &[Case] = &[
+    Case {
+        rows: &[("commit_1x4k_ladder", Reported)],
+        run: ladder::one_block,
+    },
+    Case {
+        rows: &[("scaling", Reported)],
+        run: scaling::of_all,
+    },
+];
 
 /// All other cases, in the order of the report.
 pub const CASES: &[Case] = &[
