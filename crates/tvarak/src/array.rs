@@ -90,7 +90,9 @@ impl Array {
         if self.ways as u32 - empty.count_ones() <= limit {
             return None;
         }
-        let by_age = (0..self.ways).rev().map(|age| (order >> (4 * age) & 15) as usize);
+        let by_age = (0..self.ways)
+            .rev()
+            .map(|age| (order >> (4 * age) & 15) as usize);
         let mut taken = by_age.filter(|way| empty & 1 << way == 0);
         taken.next().map(|way| self.first(set) + way)
     }
@@ -152,7 +154,11 @@ impl Array {
     /// The slot that a new line of a set goes to: an empty one, or the one used longest ago.
     #[inline]
     pub fn victim(&self, set: usize) -> usize {
-        let Set { order, empty, limit } = self.sets[set];
+        let Set {
+            order,
+            empty,
+            limit,
+        } = self.sets[set];
         if empty == 0 {
             return self.first(set) + (order >> (4 * (self.ways - 1)) & 15) as usize;
         }

@@ -56,7 +56,11 @@ impl Machine {
         entry.sharers |= 1 << core;
         let is_alone = entry.sharers == 1 << core;
         entry.is_owned = is_alone;
-        let held = if is_alone { Held::Exclusive } else { Held::Shared };
+        let held = if is_alone {
+            Held::Exclusive
+        } else {
+            Held::Shared
+        };
         Ok((slot, held, done))
     }
 
@@ -100,12 +104,10 @@ impl Machine {
 
     /// What a core changed goes to the shared cache, and it keeps the line shared. Whether it had changed it.
     fn collect(&mut self, core: usize, second: usize, slot: usize, now: u64) -> bool {
-        let own = &mut self.cores[core];
-        let was_modified = own.l2_held[second] == Held::Modified;
-        own.l2_held[second] = Held::Shared;
-        let words = own.l2_data[second];
+        let held = &mut self.cores[core].l2_held[second];
+        let was_modified = std::mem::replace(held, Held::Shared) == Held::Modified;
         if was_modified {
-            self.absorb(slot, &words, now);
+            self.absorb(slot, (core, second), now);
         }
         was_modified
     }
@@ -125,15 +127,24 @@ impl Machine {
         Ok((slot, done))
     }
 
-    /// A line of the shared cache gets what a core made of it. With diffs, that of another line may have to go.
-    pub(in crate::machine) fn absorb(&mut self, slot: usize, words: &Words, now: u64) {
+    /// A line of the shared cache gets what a core made of it, which is in that slot of its second one. With diffs, that of another
+    /// line may have to go.
+    pub(in crate::machine) fn absorb(
+        &mut self,
+        slot: usize,
+        (core, second): (usize, usize),
+        now: u64,
+    ) {
         let line = self.llc.array.line(slot);
-        let change = difference(&self.llc.data[slot], words);
-        self.llc.data[slot] = *words;
         self.llc.entries[slot].is_dirty = true;
-        if !self.has_diff(line) {
+        let has_diff = self.has_diff(line);
+        let words = &self.cores[core].l2_data[second];
+        if !has_diff {
+            self.llc.data[slot] = *words;
             return;
         }
+        let change = difference(&self.llc.data[slot], words);
+        self.llc.data[slot] = *words;
         let diffs = self.controllers.diffs.as_mut();
         let went = diffs.and_then(|diffs| diffs.add(line, &change));
         if let Some((line, diff)) = went {

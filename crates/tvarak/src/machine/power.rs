@@ -38,8 +38,7 @@ impl Machine {
         };
         let shared = self.cores[core].l2_below[second] as usize;
         if self.cores[core].l2_held[second] == Held::Modified {
-            let words = self.cores[core].l2_data[second];
-            self.absorb(shared, &words, now);
+            self.absorb(shared, (core, second), now);
         }
         self.forget_private(core, second);
         let entry = &mut self.llc.entries[shared];

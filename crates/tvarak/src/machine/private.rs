@@ -45,9 +45,8 @@ impl Machine {
         }
         let shared = self.cores[core].l2_below[slot] as usize;
         if self.cores[core].l2_held[slot] == Held::Modified {
-            let words = self.cores[core].l2_data[slot];
             self.counts.llc.note(true);
-            self.absorb(shared, &words, now);
+            self.absorb(shared, (core, slot), now);
         }
         self.forget_private(core, slot);
         let entry = &mut self.llc.entries[shared];

@@ -51,7 +51,9 @@ pub(in crate::parameters) fn magnitudes(table: &toml::Table) -> Result<(), Param
 fn is_cache(level: &CacheLevel) -> bool {
     let set_bytes = level.ways.value.saturating_mul(64);
     let sets = level.size_bytes.value.checked_div(set_bytes).unwrap_or(0);
-    level.ways.value <= MOST_WAYS as u64 && sets.is_power_of_two() && sets * set_bytes == level.size_bytes.value
+    level.ways.value <= MOST_WAYS as u64
+        && sets.is_power_of_two()
+        && sets * set_bytes == level.size_bytes.value
 }
 
 impl Parameters {
