@@ -140,25 +140,35 @@ impl Machine {
             self.counts.l1i.hits += end - first;
             return;
         }
+        let code_lines = u64::from(own.code_lines);
         for fetched in first..end {
-            self.fetch(core, fetched);
+            let line = (fetched % code_lines) as u32;
+            let fetched = self.fetch(core, (dram_address(line) / LINE_BYTES) as u32);
+            fetched.expect("nothing of DRAM is lost");
         }
     }
 
-    fn fetch(&mut self, core: usize, fetched: u64) {
+    /// Fetches a line of instructions, wherever it is: of a program that is more than a loop.
+    ///
+    /// # Errors
+    /// It is in NVM, and lost there.
+    pub fn fetch_from(&mut self, core: usize, address: u64) -> Result<(), Loss> {
+        let line = (address / LINE_BYTES) as u32;
+        self.cores[core].is_traced = true;
+        self.fetch(core, line)
+    }
+
+    fn fetch(&mut self, core: usize, line: u32) -> Result<(), Loss> {
         let own = &mut self.cores[core];
-        let line = (fetched % u64::from(own.code_lines)) as u32;
-        let line = (dram_address(line) / LINE_BYTES) as u32;
         let set = (line & (own.l1i_sets - 1)) as usize;
         let found = own.l1i.find(set, line);
         self.counts.l1i.note(found.is_some());
         if let Some(slot) = found {
             own.l1i.touch(slot);
-            return;
+            return Ok(());
         }
         let now = own.clock.begin_miss() + self.times.l1i_cycles;
-        let reached = self.reach_second(core, line, false, now);
-        let (_, done) = reached.expect("nothing of DRAM is lost");
+        let (_, done) = self.reach_second(core, line, false, now)?;
         let own = &mut self.cores[core];
         let slot = own.l1i.victim(set);
         own.code_lines_held += u32::from(own.l1i.line(slot) == NO_LINE);
@@ -166,5 +176,6 @@ impl Machine {
         // No instruction issues before it is there.
         own.clock.load_missed(done);
         own.clock.wait_for_last_load();
+        Ok(())
     }
 }

@@ -85,6 +85,7 @@ fn core(parameters: &Parameters, sizes: &Sizes) -> Core {
         }),
         fetched_bytes: 0,
         code_lines_held: 0,
+        is_traced: false,
         code_lines: sizes.code_bytes.div_ceil(64).max(1) as u32,
     }
 }

@@ -64,7 +64,7 @@ impl Machine {
             own.l1d.clear(above);
         }
         // Of DRAM's lines the first ones are the program's loop.
-        if !matches!(home(line), Home::Dram(line) if line < own.code_lines) {
+        if !own.is_traced && !matches!(home(line), Home::Dram(line) if line < own.code_lines) {
             return;
         }
         if let Some(slot) = own.l1i.find((line & (own.l1i_sets - 1)) as usize, line) {

@@ -52,6 +52,8 @@ pub struct Core {
     pub(in crate::machine) fetched_bytes: u64,
     /// Lines of the program's loop, and how many of them the cache of instructions has.
     pub(in crate::machine) code_lines: u32,
+    /// It fetches what a trace says: any line may be in the cache of instructions.
+    pub(in crate::machine) is_traced: bool,
     pub(in crate::machine) code_lines_held: u32,
 }
 
