@@ -145,7 +145,7 @@ impl Array {
         let (set, way) = self.set_and_way(slot);
         let order = &mut self.sets[set].order;
         // The lowest half byte that is nought here is the way's: borrows go up from it alone.
-        let differing = *order ^ ONES * way as u64;
+        let differing = *order ^ (ONES * way as u64);
         let nought = differing.wrapping_sub(ONES) & !differing & ONES << 3;
         let later = (1 << (nought.trailing_zeros() & !3)) - 1;
         *order = *order & !(later << 4 | 15) | (*order & later) << 4 | way as u64;

@@ -211,8 +211,8 @@ fn a_trace_runs_on_the_designs_from_a_file_or_from_a_pipe() {
         "naive,tvarak",
         "--json",
     ];
-    let of = |path: &str| [&["trace", path], &options[..]].concat();
-    let ran = tvarak(&of(path.to_str().unwrap()));
+    let text = path.to_str().unwrap();
+    let ran = tvarak(&[&["trace", text], &options[..]].concat());
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(report["lines"]["accesses"], 8000);
@@ -227,12 +227,15 @@ fn a_trace_runs_on_the_designs_from_a_file_or_from_a_pipe() {
 
     let mut command = Command::new(crate::PROGRAM);
     let file = std::fs::File::open(&path).unwrap();
-    command.arg("tvarak").args(of("-")).stdin(file);
+    command
+        .args(["tvarak", "trace", "-"])
+        .args(options)
+        .stdin(file);
     assert_eq!(command.output().unwrap().stdout, ran.stdout);
 
     for wrong in [
-        ["trace", path.to_str().unwrap(), "--designs", "txb-page"],
-        ["trace", path.to_str().unwrap(), "--nvm", "100001-200000"],
+        ["trace", text, "--designs", "txb-page"],
+        ["trace", text, "--nvm", "100001-200000"],
         ["trace", "/nowhere", "--nvm", "100000-200000"],
     ] {
         assert_eq!(tvarak(&wrong).status.code(), Some(2), "{wrong:?}");
