@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 mod digest;
 
 /// What only says what to run, or judges what came out.
-const BESIDE: [&str; 6] = [
+const BESIDE: [&str; 7] = [
+    "trace",
     "figures",
     "tests",
     "campaign",

@@ -5,34 +5,65 @@
 
 use crate::line::NO_LINE;
 
+/// The most ways that a set can have: as many as half bytes in a word.
+pub const MOST_WAYS: usize = 16;
+
+/// The tag of a place beyond a set's ways: the last line of DRAM, which no machine has.
+const NO_WAY: u32 = NO_LINE - 1;
+/// Tags that are compared at once.
+const CHUNK: usize = 8;
+/// One in each half byte.
+const ONES: u64 = 0x1111_1111_1111_1111;
+
+/// What is known of a set beside its tags.
+#[derive(Clone, Copy, Debug)]
+struct Set {
+    /// Its ways in the order in which they were last used, the latest lowest: half a byte each.
+    order: u64,
+    /// A bit for each way that has no line.
+    empty: u16,
+    /// How many lines it may hold.
+    limit: u8,
+}
+
 /// Tags and recency.
 #[derive(Debug)]
 pub struct Array {
     ways: usize,
+    /// A set has places for a power of two of lines, as a shift; those beyond its ways have a tag that no line has.
+    places_shift: u32,
     tags: Vec<u32>,
-    /// When each slot was last used; the clock never comes round.
-    used: Vec<u64>,
-    clock: u64,
-    /// How many lines each set may hold, where that changes; it has room for `ways`.
-    limits: Option<Vec<u8>>,
+    sets: Vec<Set>,
 }
 
 impl Array {
-    /// An empty one.
+    /// An empty one, whose sets may hold as many lines as they have ways.
+    ///
+    /// # Panics
+    /// Of no ways, or more than [`MOST_WAYS`].
     pub fn new(sets: usize, ways: usize) -> Array {
+        assert!((1..=MOST_WAYS).contains(&ways), "{ways} ways");
+        let places = ways.next_power_of_two();
+        let tag = |place: usize| if place < ways { NO_LINE } else { NO_WAY };
+        let set = Set {
+            order: 0xFEDC_BA98_7654_3210,
+            empty: (u16::MAX >> (MOST_WAYS - ways)),
+            limit: ways as u8,
+        };
         Array {
             ways,
-            tags: vec![NO_LINE; sets * ways],
-            used: vec![0; sets * ways],
-            clock: 0,
-            limits: None,
+            places_shift: places.trailing_zeros(),
+            tags: (0..sets).flat_map(|_| (0..places).map(tag)).collect(),
+            sets: vec![set; sets],
         }
     }
 
-    /// Lets each set hold another number of lines than it has ways. All are empty.
-    pub fn limit_each(&mut self, sets: usize, limit: impl Fn(usize) -> u32) {
-        self.limits = Some(vec![0; sets]);
-        for set in 0..sets {
+    /// Lets each set hold another number of lines than it has ways.
+    ///
+    /// # Panics
+    /// As of [`Array::limit`].
+    pub fn limit_each(&mut self, limit: impl Fn(usize) -> u32) {
+        for set in 0..self.sets.len() {
             self.limit(set, limit(set));
         }
     }
@@ -43,32 +74,48 @@ impl Array {
     /// It holds more, or has fewer ways.
     pub fn limit(&mut self, set: usize, limit: u32) {
         assert!(limit as usize <= self.ways && self.over(set, limit).is_none());
-        let limits = self.limits.as_mut().expect("its limits change");
-        limits[set] = limit as u8;
+        self.sets[set].limit = limit as u8;
     }
 
     /// How many lines a set may hold.
     #[inline]
     pub fn limit_of(&self, set: usize) -> usize {
-        self.limits
-            .as_ref()
-            .map_or(self.ways, |limits| limits[set].into())
+        self.sets[set].limit.into()
     }
 
     /// The slot used longest ago of a set that holds more lines than so many.
+    #[inline]
     pub fn over(&self, set: usize, limit: u32) -> Option<usize> {
-        let taken = self.taken_in(set);
-        let oldest = taken.clone().min_by_key(|slot| self.used[*slot]);
-        oldest.filter(|_| taken.count() > limit as usize)
+        let Set { order, empty, .. } = self.sets[set];
+        if self.ways as u32 - empty.count_ones() <= limit {
+            return None;
+        }
+        let by_age = (0..self.ways)
+            .rev()
+            .map(|age| (order >> (4 * age) & 15) as usize);
+        let mut taken = by_age.filter(|way| empty & 1 << way == 0);
+        taken.next().map(|way| self.first(set) + way)
+    }
+
+    #[inline]
+    fn first(&self, set: usize) -> usize {
+        set << self.places_shift
+    }
+
+    #[inline]
+    fn set_and_way(&self, slot: usize) -> (usize, usize) {
+        let set = slot >> self.places_shift;
+        (set, slot - self.first(set))
     }
 
     /// The slots of a set that have lines.
-    pub fn taken_in(&self, set: usize) -> impl Iterator<Item = usize> + Clone {
-        let first = set * self.ways;
-        (first..first + self.ways).filter(|slot| self.tags[*slot] != NO_LINE)
+    pub fn taken_in(&self, set: usize) -> impl Iterator<Item = usize> + use<> {
+        let (first, empty) = (self.first(set), self.sets[set].empty);
+        let taken = (0..self.ways).filter(move |way| empty & 1 << way == 0);
+        taken.map(move |way| first + way)
     }
 
-    /// How many lines it has room for.
+    /// One more than the highest slot.
     pub fn slots(&self) -> usize {
         self.tags.len()
     }
@@ -76,35 +123,50 @@ impl Array {
     /// The slot that has a line.
     #[inline]
     pub fn find(&self, set: usize, line: u32) -> Option<usize> {
-        let first = set * self.ways;
-        let tags = &self.tags[first..first + self.ways];
-        tags.iter()
-            .position(|&tag| tag == line)
-            .map(|way| first + way)
+        let first = self.first(set);
+        let tags = &self.tags[first..first + (1 << self.places_shift)];
+        let (chunks, rest) = tags.as_chunks::<CHUNK>();
+        for (number, tags) in chunks.iter().enumerate() {
+            // At most one has it. Without branches, all are compared at once.
+            let found: u32 = (tags.iter().zip(1..))
+                .map(|(tag, place)| if *tag == line { place } else { 0 })
+                .sum();
+            if found != 0 {
+                return Some(first + number * CHUNK + found as usize - 1);
+            }
+        }
+        let place = rest.iter().position(|tag| *tag == line);
+        place.map(|place| first + place)
     }
 
     /// Notes that a slot was used now.
     #[inline]
     pub fn touch(&mut self, slot: usize) {
-        self.clock += 1;
-        self.used[slot] = self.clock;
+        let (set, way) = self.set_and_way(slot);
+        let order = &mut self.sets[set].order;
+        // The lowest half byte that is nought here is the way's: borrows go up from it alone.
+        let differing = *order ^ (ONES * way as u64);
+        let nought = differing.wrapping_sub(ONES) & !differing & ONES << 3;
+        let later = (1 << (nought.trailing_zeros() & !3)) - 1;
+        *order = *order & !(later << 4 | 15) | (*order & later) << 4 | way as u64;
     }
 
     /// The slot that a new line of a set goes to: an empty one, or the one used longest ago.
     #[inline]
     pub fn victim(&self, set: usize) -> usize {
-        if self.limits.is_some()
-            && let Some(slot) = self.over(set, self.limit_of(set) as u32 - 1)
-        {
-            return slot;
+        let Set {
+            order,
+            empty,
+            limit,
+        } = self.sets[set];
+        if empty == 0 {
+            return self.first(set) + (order >> (4 * (self.ways - 1)) & 15) as usize;
         }
-        let first = set * self.ways;
-        let slots = first..first + self.ways;
-        let age = |&slot: &usize| match self.tags[slot] {
-            NO_LINE => 0,
-            _ => self.used[slot],
+        let over = match usize::from(limit) < self.ways {
+            true => self.over(set, u32::from(limit) - 1),
+            false => None,
         };
-        slots.min_by_key(age).expect("a set has ways")
+        over.unwrap_or(self.first(set) + empty.trailing_zeros() as usize)
     }
 
     /// The line in a slot; [`NO_LINE`] where there is none.
@@ -116,20 +178,24 @@ impl Array {
     /// Puts a line into a slot, as used now.
     #[inline]
     pub fn put(&mut self, slot: usize, line: u32) {
+        let (set, way) = self.set_and_way(slot);
         self.tags[slot] = line;
+        self.sets[set].empty &= !(1 << way);
         self.touch(slot);
     }
 
     /// Empties a slot.
     #[inline]
     pub fn clear(&mut self, slot: usize) {
+        let (set, way) = self.set_and_way(slot);
         self.tags[slot] = NO_LINE;
+        self.sets[set].empty |= 1 << way;
     }
 
     /// Every slot that has a line.
     pub fn taken(&self) -> Vec<usize> {
-        let slots = 0..self.tags.len();
-        slots.filter(|&slot| self.tags[slot] != NO_LINE).collect()
+        let sets = 0..self.sets.len();
+        sets.flat_map(|set| self.taken_in(set)).collect()
     }
 }
 

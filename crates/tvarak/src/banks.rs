@@ -35,7 +35,7 @@ impl Banks {
     /// The bank of a line.
     #[inline]
     pub fn bank(&self, line: u32) -> usize {
-        self.set(line) / self.bank_sets as usize
+        (self.set(line) as u32 / self.bank_sets) as usize
     }
 }
 

@@ -74,8 +74,15 @@ impl CoreClock {
     pub fn execute(&mut self, instructions: u64) {
         self.instructions += instructions;
         self.part += instructions;
-        self.now += self.part / self.shape.instructions_per_cycle;
-        self.part %= self.shape.instructions_per_cycle;
+        // A division takes longer than most calls of this.
+        let per_cycle = self.shape.instructions_per_cycle;
+        if self.part >= 2 * per_cycle {
+            self.now += self.part / per_cycle;
+            self.part %= per_cycle;
+        } else if self.part >= per_cycle {
+            self.now += 1;
+            self.part -= per_cycle;
+        }
         while let Some(oldest) = self.loads_under_way.front() {
             let is_in_buffer = self.instructions - oldest.number < self.shape.reorder_instructions;
             if is_in_buffer && oldest.done > self.now {

@@ -28,6 +28,7 @@ pub mod parameters;
 pub mod programs;
 pub mod row;
 mod sparse;
+pub mod trace;
 pub mod workload;
 
 pub use controller::state::{Findings, Loss};

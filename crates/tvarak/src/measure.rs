@@ -1,5 +1,7 @@
 //! One workload on one design: what it took.
 
+use std::sync::Arc;
+
 use crate::controller::state::{Findings, Loss};
 use crate::counts::{Counts, LookUps};
 use crate::design::Design;
@@ -11,6 +13,7 @@ use crate::parameters::Parameters;
 use crate::programs::application::Application;
 use crate::programs::instance::Instance;
 use crate::programs::measure::{self as programs, Before};
+use crate::programs::prepared::Prepared;
 use crate::workload::program::{Program, run};
 use crate::workload::{fio, stream};
 
@@ -60,6 +63,18 @@ impl Energy {
 }
 
 impl Outcome {
+    /// What all that ran on a machine so far took.
+    pub fn of(machine: &Machine) -> Outcome {
+        Outcome {
+            cycles: machine.now(),
+            counts: machine.counts(),
+            nvm: machine.nvm.counts,
+            findings: machine.controllers.findings,
+            wrong_bytes: None,
+            misfitting_pages: None,
+        }
+    }
+
     /// Time until the last core was done.
     pub fn runtime_ns(&self, parameters: &Parameters) -> u64 {
         self.cycles * 1000 / parameters.cores.frequency_mhz.value
@@ -139,6 +154,33 @@ pub fn measure(
     scope: &Scope,
     told: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Outcome, NoOutcome> {
+    measure_prepared(parameters, scope, None, told)
+}
+
+/// What a workload's instances are filled with, to be shared by runs of several designs; none where nothing is filled.
+pub fn prepare(parameters: &Parameters, workload: Workload, seed: u64) -> Option<Prepared> {
+    match workload {
+        Workload::Program(application) => {
+            let schedule = programs::schedule(parameters, application, seed);
+            Some(Prepared::of(&schedule))
+        }
+        Workload::Fio(_) | Workload::Stream(_) => None,
+    }
+}
+
+/// The same as [`measure`] with regions that other runs share, which this one lets go of before it simulates.
+///
+/// # Errors
+/// It was called off, or a page was lost.
+///
+/// # Panics
+/// If these regions are of another workload, seed or parameters.
+pub fn measure_prepared(
+    parameters: &Parameters,
+    scope: &Scope,
+    prepared: Option<Arc<Prepared>>,
+    told: &mut dyn FnMut(u64) -> bool,
+) -> Result<Outcome, NoOutcome> {
     let seed = scope.seed;
     match scope.workload {
         Workload::Fio(access) => {
@@ -161,7 +203,9 @@ pub fn measure(
                 told,
             )
         }
-        Workload::Program(application) => perform_programs(parameters, scope, application, told),
+        Workload::Program(application) => {
+            perform_programs(parameters, scope, (application, prepared), told)
+        }
     }
 }
 
@@ -184,11 +228,13 @@ pub fn steps(parameters: &Parameters, workload: Workload) -> u64 {
 fn perform_programs(
     parameters: &Parameters,
     scope: &Scope,
-    application: Application,
+    (application, prepared): (Application, Option<Arc<Prepared>>),
     told: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Outcome, NoOutcome> {
     let schedule = programs::schedule(parameters, application, scope.seed);
-    let (mut machine, mut instances) = programs::build(parameters, scope.design, &schedule);
+    let (mut machine, mut instances) =
+        programs::build(parameters, scope.design, &schedule, prepared.as_deref());
+    drop(prepared);
     let mut run_all = |machine: &mut Machine, instances: &mut [Instance], operations, before| {
         for instance in instances.iter_mut() {
             instance.allow(operations);
@@ -238,14 +284,7 @@ fn perform<P: Program>(
     if is_called_off {
         return Err(NoOutcome::CalledOff);
     }
-    let outcome = Outcome {
-        cycles: machine.now(),
-        counts: machine.counts(),
-        nvm: machine.nvm.counts,
-        findings: machine.controllers.findings,
-        wrong_bytes: None,
-        misfitting_pages: None,
-    };
+    let outcome = Outcome::of(&machine);
     checked(machine, scope, &mut threads, outcome)
 }
 

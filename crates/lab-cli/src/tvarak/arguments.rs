@@ -1,5 +1,6 @@
 //! The command line of `forebay-lab tvarak`.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -28,6 +29,8 @@ pub enum TvarakCommand {
     Sweep(TvarakSweep),
     /// Plant bugs of DIMMs' firmware, cut power, let DIMMs die: what is detected, what is repaired.
     Bugs(TvarakBugs),
+    /// Run the trace of a real program on the designs.
+    Trace(TvarakTrace),
     /// Print what the paper's text says of its results, each sentence with its section.
     Claims(TvarakClaims),
 }
@@ -50,13 +53,18 @@ Examples:
   forebay-lab tvarak run fig8 fig9 --out report
   forebay-lab tvarak run all --measured
   forebay-lab tvarak run fio --quick
+  forebay-lab tvarak run --paper-size
   forebay-lab tvarak run stream-triad --designs baseline,tvarak --json
   forebay-lab tvarak run fio-rand-write --vary nvm.banks=1/2 --designs tvarak"
 )]
 pub struct TvarakRun {
     /// Figures, or workloads by name or all of one kind.
-    #[arg(required = true, value_name = "FIGURE|WORKLOAD", value_parser = asked)]
+    #[arg(required_unless_present = "paper_size", value_name = "FIGURE|WORKLOAD", value_parser = asked)]
     pub what: Vec<Asked>,
+    /// Instead of either: run one workload of each application (redis-set, ctree-insert, nstore-balanced) with all of the paper's operations
+    /// and with the part that is measured else, and say by how many points that moves overheads. Kept in OUT/paper-size.
+    #[arg(long, conflicts_with_all = ["what", "designs", "check", "seed", "vary", "seeds", "measured"])]
+    pub paper_size: bool,
     /// Of workloads: only these designs, beside the baseline.
     #[arg(long, value_delimiter = ',', value_name = "DESIGN")]
     pub designs: Vec<Design>,
@@ -164,6 +172,40 @@ pub struct TvarakBugs {
     pub json: bool,
 }
 
+/// Which trace, and on what.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The trace is what valgrind --tool=lackey --trace-mem=yes prints. It is read once, all designs beside each other, and not kept.
+A trace tells no transactions: designs that keep redundancy at their end (txb-object, txb-page, regions-sync) are refused.
+
+Examples:
+  valgrind --tool=lackey --trace-mem=yes --log-fd=9 redis-server 9>&1 >/dev/null | forebay-lab tvarak trace - --nvm 4a00000-5a00000
+  forebay-lab tvarak trace map.trace --nvm 10000000000-10008000000 --designs tvarak,naive --json"
+)]
+pub struct TvarakTrace {
+    /// The trace; - for standard input.
+    #[arg(value_name = "FILE|-")]
+    pub trace: PathBuf,
+    /// The program's addresses that are the mapped file, in hexadecimal digits, whole pages; all others are DRAM.
+    #[arg(long, value_name = "START-END", value_parser = range)]
+    pub nvm: Vec<Range<u64>>,
+    /// The designs, beside the baseline.
+    #[arg(
+        long,
+        alias = "design",
+        value_delimiter = ',',
+        value_name = "DESIGN",
+        default_value = "tvarak"
+    )]
+    pub designs: Vec<Design>,
+    /// Caches of a 32nd of the paper's.
+    #[arg(long)]
+    pub quick: bool,
+    /// Print one JSON object and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// How to print the claims.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -219,4 +261,11 @@ fn vary(text: &str) -> Result<(String, [u64; 2]), String> {
             .ok_or_else(wrong)
     };
     Ok((name.to_owned(), [number(times)?, number(over)?]))
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    let ends = text.split_once('-');
+    ends.and_then(|(start, end)| Some(number(start)?..number(end)?))
+        .ok_or_else(|| format!("{text} is no START-END like 10000000000-10008000000"))
 }

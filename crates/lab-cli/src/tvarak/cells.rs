@@ -1,14 +1,18 @@
 //! Runs cells, several at a time, and keeps each when it is done.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use forebay_command::Failure;
 use forebay_harness::thread_time;
+use forebay_tvarak::Parameters;
 use forebay_tvarak::figures::cell::Cell;
 use forebay_tvarak::figures::measured::Measured;
-use forebay_tvarak::measure::{NoOutcome, Scope, measure, steps};
+use forebay_tvarak::measure::{NoOutcome, Scope, measure_prepared, prepare, steps};
+use forebay_tvarak::name::Workload;
+use forebay_tvarak::programs::prepared::Prepared;
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
 
@@ -31,19 +35,54 @@ pub struct Cells<'a> {
     pub is_called_off: &'a AtomicBool,
 }
 
+/// What the last programs were filled with. One of these is kept: it takes gigabytes.
+type Shared = Mutex<Option<Arc<Prepared>>>;
+
+/// Whether two cells run a program from the same filled regions, or are the same workload on other machines.
+fn shares(one: &Cell, other: &Cell) -> bool {
+    let is_program = matches!(one.workload, Workload::Program(_));
+    one == other || is_program && (one.workload, one.seed) == (other.workload, other.seed)
+}
+
+/// What a cell's program is filled with, as cells before it had it if it is the same.
+fn prepared(shared: &Shared, parameters: &Parameters, cell: &Cell) -> Option<Arc<Prepared>> {
+    let own = prepare(parameters, cell.workload, cell.seed)?;
+    let mut shared = shared.lock();
+    match &*shared {
+        Some(kept) if kept.is_like(&own) => Some(Arc::clone(kept)),
+        _ => Some(Arc::clone(shared.insert(Arc::new(own)))),
+    }
+}
+
+/// All of a seed before the next. Of these, cells together that share what they are filled with, and else the shortest first: a run
+/// that is interrupted has most of them.
+fn ordered(cells: Vec<(u64, &Cell)>) -> Vec<(u64, &Cell)> {
+    let group_ms = |one: &Cell| {
+        let alike = cells.iter().filter(|(_, cell)| shares(cell, one));
+        alike.map(|(ms, _)| ms).sum::<u64>()
+    };
+    let mut ordered: Vec<(u64, u64, &Cell)> = cells
+        .iter()
+        .map(|(ms, cell)| (group_ms(cell), *ms, *cell))
+        .collect();
+    ordered.sort_by_key(|(group_ms, ms, cell)| (cell.seed, *group_ms, cell.workload.as_str(), *ms));
+    let cells = ordered.into_iter();
+    cells.map(|(_, ms, cell)| (ms, cell)).collect()
+}
+
 impl Cells<'_> {
     /// Runs those that are not kept yet: what failed, a line each.
     ///
     /// # Errors
     /// It was called off, or a cell cannot be kept.
     pub fn run(&self, cells: &[Cell]) -> Result<Vec<String>, Failure> {
-        let mut left: Vec<(u64, &Cell)> = cells
+        let left: Vec<(u64, &Cell)> = cells
             .iter()
             .filter(|cell| self.store.get(self.common, cell).is_none())
             .map(|cell| (estimate_ms(self.store, self.common, cell), cell))
             .collect();
-        // All of a seed before the next, and of these the shortest first: a run that is interrupted has most of them.
-        left.sort_by_key(|(ms, cell)| (cell.seed, *ms));
+        let left = ordered(left);
+        let shared = Mutex::new(None);
         // Of milliseconds of one thread.
         let bar = styled_bar(left.iter().map(|(ms, _)| *ms).sum(), BAR);
         bar.set_message(format!("{} cells", left.len()));
@@ -59,7 +98,7 @@ impl Cells<'_> {
                             return;
                         };
                         bar.set_message(cell.name());
-                        match self.cell(cell, *ms, &bar) {
+                        match self.cell(cell, *ms, (&bar, &shared)) {
                             Ok(None) => {}
                             Ok(Some(failure)) => {
                                 failures.lock().push(format!("{}: {failure}", cell.name()));
@@ -91,7 +130,7 @@ impl Cells<'_> {
         &self,
         cell: &Cell,
         estimate_ms: u64,
-        bar: &ProgressBar,
+        (bar, shared): (&ProgressBar, &Shared),
     ) -> std::io::Result<Option<String>> {
         let common = self.common;
         let parameters = match cell.parameters(common.parameters, common.scale_divisor) {
@@ -105,11 +144,12 @@ impl Cells<'_> {
             is_checked: false,
         };
         let (all, mut shown_ms) = (steps(&parameters, cell.workload).max(1), 0);
+        let prepared = prepared(shared, &parameters, cell);
         // Of this thread: others may keep it waiting.
         let start = thread_time();
         // A mistake of the simulator's costs this cell, not those that hours were spent on.
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            measure(&parameters, &scope, &mut |steps| {
+            measure_prepared(&parameters, &scope, prepared, &mut |steps| {
                 let now_ms = estimate_ms * steps.min(all) / all;
                 bar.inc(now_ms.saturating_sub(shown_ms));
                 shown_ms = now_ms.max(shown_ms);

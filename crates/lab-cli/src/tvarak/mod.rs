@@ -7,8 +7,10 @@ mod costs;
 mod figures;
 mod numbers;
 mod page;
+mod paper_size;
 mod run;
 mod store;
+mod trace;
 
 use forebay_command::{Failure, output};
 use forebay_tvarak::claims::{CLAIMS, text};
@@ -21,6 +23,7 @@ pub fn run(options: &TvarakOptions) -> Result<(), Failure> {
         TvarakCommand::Run(options) => run_asked(options),
         TvarakCommand::Sweep(options) => figures::sweep(options),
         TvarakCommand::Bugs(options) => bugs::run(options),
+        TvarakCommand::Trace(options) => trace::run(options),
         TvarakCommand::Claims(options) => {
             match options.json {
                 true => output::json(&serde_json::json!(CLAIMS)),
@@ -33,6 +36,9 @@ pub fn run(options: &TvarakOptions) -> Result<(), Failure> {
 
 /// Figures or workloads.
 fn run_asked(options: &TvarakRun) -> Result<(), Failure> {
+    if options.paper_size {
+        return paper_size::run(options);
+    }
     let (mut figures, mut workloads) = (Vec::new(), Vec::new());
     for asked in &options.what {
         match asked {

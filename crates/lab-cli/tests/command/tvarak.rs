@@ -167,6 +167,82 @@ fn a_run_that_is_called_off_keeps_what_it_measured() {
 }
 
 #[test]
+fn all_of_the_paper_s_operations_beside_a_part_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let parameters = little_work(folder.path());
+    let [parameters, out] = [&parameters, folder.path()].map(|path| path.to_str().unwrap());
+    let mut arguments = vec!["run", "--paper-size", "--quick", "--json", "--out", out];
+    arguments.extend(["--parameters", parameters]);
+    let ran = tvarak(&arguments);
+    let stderr = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{stderr}");
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3 * 3);
+    for row in rows {
+        let of = |name: &str| row[name].as_f64().unwrap();
+        let moved = of("overhead_of_all_percent") - of("overhead_of_part_percent");
+        assert!((moved - of("points")).abs() < 1e-9, "{row}");
+        assert!(of("points").abs() <= report["points_most"].as_f64().unwrap());
+    }
+    assert!(folder.path().join("tvarak-paper-size.json").exists());
+    // What was measured is not run again.
+    assert_eq!(tvarak(&arguments).stdout, ran.stdout);
+}
+
+#[test]
+fn a_trace_runs_on_the_designs_from_a_file_or_from_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let mut trace = String::from("==7== Lackey, an example Valgrind tool\nhello\n");
+    for number in 0..2000_u64 {
+        let [code, at] = [0x40_0000 + number % 50 * 4, 0x10_0000 + number * 40];
+        trace += &format!(
+            "I  {code:08x},4\n S {at:08x},8\nI  {:08x},4\n L 1ffe00,8\n",
+            code + 4
+        );
+    }
+    trace += &"x".repeat(1 << 20);
+    std::fs::write(&path, &trace).unwrap();
+    let options = [
+        "--nvm",
+        "100000-200000",
+        "--designs",
+        "naive,tvarak",
+        "--json",
+    ];
+    let text = path.to_str().unwrap();
+    let ran = tvarak(&[&["trace", text], &options[..]].concat());
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(report["lines"]["accesses"], 8000);
+    assert_eq!(report["lines"]["valgrinds"], 1);
+    assert_eq!(report["lines"]["unparsable"], 2);
+    assert_eq!(report["program"]["nvm_stores"], 2000);
+    let designs = report["designs"].as_array().unwrap();
+    let names: Vec<&Value> = designs.iter().map(|row| &row["design"]).collect();
+    assert_eq!(names, ["baseline", "naive", "tvarak"]);
+    let over = |design: usize| designs[design]["runtime_over_baseline"].as_f64();
+    assert!(over(0) == Some(1.0) && over(1) > over(2));
+
+    let mut command = Command::new(crate::PROGRAM);
+    let file = std::fs::File::open(&path).unwrap();
+    command
+        .args(["tvarak", "trace", "-"])
+        .args(options)
+        .stdin(file);
+    assert_eq!(command.output().unwrap().stdout, ran.stdout);
+
+    for wrong in [
+        ["trace", text, "--designs", "txb-page"],
+        ["trace", text, "--nvm", "100001-200000"],
+        ["trace", "/nowhere", "--nvm", "100000-200000"],
+    ] {
+        assert_eq!(tvarak(&wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn bugs_are_told_of_by_kind() {
     let ran = tvarak(&["bugs", "--bugs", "8", "--json"]);
     let stderr = String::from_utf8(ran.stderr).unwrap();

@@ -97,9 +97,7 @@ impl Caches {
 
     /// Has sets divide the LLC's ways by a duel, from so many for redundancy on.
     pub fn adapt(&mut self, duel: Duel) {
-        let sets = self.shape.banks.sets();
-        self.partition
-            .limit_each(sets, |set| duel.wanted(set).redundancy);
+        self.partition.limit_each(|set| duel.wanted(set).redundancy);
         self.duel = Some(duel);
     }
 

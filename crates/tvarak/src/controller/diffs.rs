@@ -33,7 +33,7 @@ impl Diffs {
 
     /// Lets each set have other numbers of diffs, so many at first.
     pub fn adapt(&mut self, ways: impl Fn(usize) -> u32) {
-        self.array.limit_each(self.banks.sets(), ways);
+        self.array.limit_each(ways);
     }
 
     /// A line and its diff that do not fit a set which is to have so many.

@@ -73,6 +73,8 @@ fn core(parameters: &Parameters, sizes: &Sizes) -> Core {
         l1i_sets: sets(&parameters.l1i),
         l2_held: vec![Held::Shared; l2.slots()],
         l2_data: vec![[0; 8]; l2.slots()],
+        l2_below: vec![0; l2.slots()],
+        l2_above: vec![0; l2.slots()],
         l2,
         l2_sets: sets(&parameters.l2),
         clock: CoreClock::new(CoreShape {
@@ -83,6 +85,7 @@ fn core(parameters: &Parameters, sizes: &Sizes) -> Core {
         }),
         fetched_bytes: 0,
         code_lines_held: 0,
+        is_traced: false,
         code_lines: sizes.code_bytes.div_ceil(64).max(1) as u32,
     }
 }
@@ -161,7 +164,7 @@ impl Machine {
         let mut shared = Array::new(banks.sets(), ways);
         let controllers = controllers(parameters, design, banks);
         if let Some(duel) = controllers.duel() {
-            shared.limit_each(banks.sets(), |set| {
+            shared.limit_each(|set| {
                 let division = duel.wanted(set);
                 ways as u32 - division.redundancy - division.diffs
             });

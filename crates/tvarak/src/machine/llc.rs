@@ -4,6 +4,15 @@ use crate::controller::state::Loss;
 use crate::line::{Home, NO_LINE, Words, difference, home};
 use crate::machine::state::{Entry, Held, Machine};
 
+/// The cores of a directory's bits.
+fn ones(mut bits: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (first < u16::BITS).then_some(first as usize)
+    })
+}
+
 impl Machine {
     /// The bank of a line, whose controller serves it.
     pub(in crate::machine) fn bank(&self, line: u32) -> usize {
@@ -20,19 +29,20 @@ impl Machine {
         found.expect("the shared cache has what a core's cache has")
     }
 
-    /// A line for a core, to be changed if `is_store`: its bytes, how the core has it, and when they are there.
+    /// A line for a core, to be changed if `is_store`, by it: its slot, how the core has it until then, and when it is there.
     pub(in crate::machine) fn reach_shared(
         &mut self,
         core: usize,
         line: u32,
         is_store: bool,
         now: u64,
-    ) -> Result<(Words, Held, u64), Loss> {
+    ) -> Result<(usize, Held, u64), Loss> {
         let now = now + self.times.llc_cycles;
-        let found = self.llc.array.find(self.shared_set(line), line);
+        let set = self.shared_set(line);
+        let found = self.llc.array.find(set, line);
         self.counts.llc.note(found.is_some());
         if let (Home::Data(_), Some(duel)) = (home(line), self.controllers.duel_mut()) {
-            duel.accessed(self.llc.banks.set(line));
+            duel.accessed(set);
         }
         let (slot, done) = match found {
             Some(slot) => {
@@ -40,24 +50,24 @@ impl Machine {
                 let was_asked = self.settle_others(core, slot, is_store, now);
                 (slot, now + u64::from(was_asked) * self.times.l2_cycles)
             }
-            None => self.fetch_shared(line, now)?,
+            None => self.fetch_shared(set, line, now)?,
         };
         let entry = &mut self.llc.entries[slot];
         entry.sharers |= 1 << core;
         let is_alone = entry.sharers == 1 << core;
         entry.is_owned = is_alone;
-        let held = match (is_store, is_alone) {
-            (true, _) => Held::Modified,
-            (false, true) => Held::Exclusive,
-            (false, false) => Held::Shared,
+        let held = if is_alone {
+            Held::Exclusive
+        } else {
+            Held::Shared
         };
-        Ok((self.llc.data[slot], held, done))
+        Ok((slot, held, done))
     }
 
-    /// A core that has a line shared is to change it: when no other has it any more.
-    pub(in crate::machine) fn upgrade(&mut self, core: usize, line: u32, now: u64) -> u64 {
+    /// A core that has the line of a slot shared is to change it: when no other has it any more.
+    pub(in crate::machine) fn upgrade(&mut self, core: usize, slot: u32, now: u64) -> u64 {
         let now = now + self.times.llc_cycles;
-        let slot = self.shared_slot(line);
+        let slot = slot as usize;
         self.counts.llc.note(true);
         self.llc.array.touch(slot);
         self.settle_others(core, slot, true, now);
@@ -70,39 +80,41 @@ impl Machine {
     fn settle_others(&mut self, core: usize, slot: usize, is_store: bool, now: u64) -> bool {
         let entry = self.llc.entries[slot];
         let others = entry.sharers & !(1 << core);
+        if others == 0 || !is_store && !entry.is_owned {
+            return false;
+        }
         let mut was_asked = false;
-        for other in (0..self.cores.len()).filter(|other| others & 1 << other != 0) {
-            was_asked |= entry.is_owned && self.collect(other, slot, now);
+        for other in ones(others) {
+            let second = self.second_of(other, slot);
+            was_asked |= entry.is_owned && self.collect(other, second, slot, now);
             if is_store {
-                self.forget_private(other, self.llc.array.line(slot));
+                self.forget_private(other, second);
                 self.llc.entries[slot].sharers &= !(1 << other);
             }
         }
-        if others != 0 {
-            self.llc.entries[slot].is_owned = false;
-        }
+        self.llc.entries[slot].is_owned = false;
         was_asked
     }
 
+    /// The slot of the second cache of a core that has the line of a slot.
+    fn second_of(&self, core: usize, slot: usize) -> usize {
+        let second = self.second_slot(core, self.llc.array.line(slot));
+        second.expect("a core has what the directory says")
+    }
+
     /// What a core changed goes to the shared cache, and it keeps the line shared. Whether it had changed it.
-    fn collect(&mut self, core: usize, slot: usize, now: u64) -> bool {
-        let line = self.llc.array.line(slot);
-        let second = self.second_slot(core, line);
-        let second = second.expect("a core has what the directory says");
-        let own = &mut self.cores[core];
-        let was_modified = own.l2_held[second] == Held::Modified;
-        own.l2_held[second] = Held::Shared;
-        let words = own.l2_data[second];
+    fn collect(&mut self, core: usize, second: usize, slot: usize, now: u64) -> bool {
+        let held = &mut self.cores[core].l2_held[second];
+        let was_modified = std::mem::replace(held, Held::Shared) == Held::Modified;
         if was_modified {
-            self.absorb(slot, &words, now);
+            self.absorb(slot, (core, second), now);
         }
         was_modified
     }
 
     /// Brings a line from memory: its slot, and when it is there.
-    fn fetch_shared(&mut self, line: u32, now: u64) -> Result<(usize, u64), Loss> {
+    fn fetch_shared(&mut self, set: usize, line: u32, now: u64) -> Result<(usize, u64), Loss> {
         let (words, done) = self.read_memory(line, now)?;
-        let set = self.shared_set(line);
         self.divide_anew(set, now);
         if let (Home::Data(_), Some(duel)) = (home(line), self.controllers.duel_mut()) {
             duel.filled(set, done.saturating_sub(now));
@@ -115,15 +127,24 @@ impl Machine {
         Ok((slot, done))
     }
 
-    /// A line of the shared cache gets what a core made of it. With diffs, that of another line may have to go.
-    pub(in crate::machine) fn absorb(&mut self, slot: usize, words: &Words, now: u64) {
+    /// A line of the shared cache gets what a core made of it, which is in that slot of its second one. With diffs, that of another
+    /// line may have to go.
+    pub(in crate::machine) fn absorb(
+        &mut self,
+        slot: usize,
+        (core, second): (usize, usize),
+        now: u64,
+    ) {
         let line = self.llc.array.line(slot);
-        let change = difference(&self.llc.data[slot], words);
-        self.llc.data[slot] = *words;
         self.llc.entries[slot].is_dirty = true;
-        if !self.has_diff(line) {
+        let has_diff = self.has_diff(line);
+        let words = &self.cores[core].l2_data[second];
+        if !has_diff {
+            self.llc.data[slot] = *words;
             return;
         }
+        let change = difference(&self.llc.data[slot], words);
+        self.llc.data[slot] = *words;
         let diffs = self.controllers.diffs.as_mut();
         let went = diffs.and_then(|diffs| diffs.add(line, &change));
         if let Some((line, diff)) = went {
@@ -167,16 +188,14 @@ impl Machine {
 
     /// The line of a slot leaves the cores' caches; its bytes if one had changed it.
     fn take_from_cores(&mut self, slot: usize) -> Option<Words> {
-        let line = self.llc.array.line(slot);
         let sharers = self.llc.entries[slot].sharers;
         let mut newest = None;
-        for core in (0..self.cores.len()).filter(|core| sharers & 1 << core != 0) {
-            let second = self.second_slot(core, line);
-            let second = second.expect("a core has what the directory says");
+        for core in ones(sharers) {
+            let second = self.second_of(core, slot);
             if self.cores[core].l2_held[second] == Held::Modified {
                 newest = Some(self.cores[core].l2_data[second]);
             }
-            self.forget_private(core, line);
+            self.forget_private(core, second);
         }
         newest
     }

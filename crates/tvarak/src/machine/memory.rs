@@ -16,9 +16,11 @@ impl Machine {
         line: u32,
         now: u64,
     ) -> Result<(Words, u64), Loss> {
-        let bank = self.bank(line);
         match home(line) {
-            Home::Data(line) => self.controllers.fill(bank, line, &mut self.nvm, now),
+            Home::Data(line) => {
+                let bank = self.bank(line);
+                self.controllers.fill(bank, line, &mut self.nvm, now)
+            }
             Home::Raw(line) => {
                 let (words, done) = self.nvm.read(line, now);
                 let words = words.expect("DIMMs die under designs with a controller alone");
@@ -36,9 +38,9 @@ impl Machine {
         diff: Option<Words>,
         now: u64,
     ) {
-        let bank = self.bank(line);
         match home(line) {
             Home::Data(line) => {
+                let bank = self.bank(line);
                 if self.controllers.covers(line)
                     && let Some(duel) = self.controllers.duel_mut()
                 {

@@ -36,12 +36,11 @@ impl Machine {
         let Some(second) = self.second_slot(core, line) else {
             return;
         };
-        let shared = self.shared_slot(line);
+        let shared = self.cores[core].l2_below[second] as usize;
         if self.cores[core].l2_held[second] == Held::Modified {
-            let words = self.cores[core].l2_data[second];
-            self.absorb(shared, &words, now);
+            self.absorb(shared, (core, second), now);
         }
-        self.forget_private(core, line);
+        self.forget_private(core, second);
         let entry = &mut self.llc.entries[shared];
         entry.sharers &= !(1 << core);
         entry.is_owned = false;

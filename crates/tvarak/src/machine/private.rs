@@ -1,7 +1,7 @@
 //! The second cache of a core.
 
 use crate::controller::state::Loss;
-use crate::line::NO_LINE;
+use crate::line::{Home, NO_LINE, home};
 use crate::machine::state::{Held, Machine};
 
 impl Machine {
@@ -20,49 +20,52 @@ impl Machine {
         self.counts.l2.note(found.is_some());
         if let Some(slot) = found {
             own.l2.touch(slot);
+            let below = own.l2_below[slot];
             let done = match is_store && own.l2_held[slot] == Held::Shared {
-                true => self.upgrade(core, line, now),
+                true => self.upgrade(core, below, now),
                 false => now,
             };
             return Ok((slot, done));
         }
-        let (words, held, done) = self.reach_shared(core, line, is_store, now)?;
+        let (below, held, done) = self.reach_shared(core, line, is_store, now)?;
         // Only now: what came may have taken a line of this set away.
         let slot = self.cores[core].l2.victim(set);
         self.evict_second(core, slot, now);
         let own = &mut self.cores[core];
         own.l2.put(slot, line);
-        own.l2_data[slot] = words;
         own.l2_held[slot] = held;
+        own.l2_below[slot] = below as u32;
         Ok((slot, done))
     }
 
     /// A core's second cache needs a slot: what was changed goes to the shared one.
     fn evict_second(&mut self, core: usize, slot: usize, now: u64) {
-        let line = self.cores[core].l2.line(slot);
-        if line == NO_LINE {
+        if self.cores[core].l2.line(slot) == NO_LINE {
             return;
         }
-        let shared = self.shared_slot(line);
+        let shared = self.cores[core].l2_below[slot] as usize;
         if self.cores[core].l2_held[slot] == Held::Modified {
-            let words = self.cores[core].l2_data[slot];
             self.counts.llc.note(true);
-            self.absorb(shared, &words, now);
+            self.absorb(shared, (core, slot), now);
         }
-        self.forget_private(core, line);
+        self.forget_private(core, slot);
         let entry = &mut self.llc.entries[shared];
         entry.sharers &= !(1 << core);
         entry.is_owned = false;
     }
 
-    /// A line leaves a core's caches, whatever it holds.
-    pub(in crate::machine) fn forget_private(&mut self, core: usize, line: u32) {
+    /// The line in a slot of a core's second cache leaves the core's caches, whatever it holds.
+    pub(in crate::machine) fn forget_private(&mut self, core: usize, slot: usize) {
         let own = &mut self.cores[core];
-        if let Some(slot) = own.l2.find((line & (own.l2_sets - 1)) as usize, line) {
-            own.l2.clear(slot);
+        let line = own.l2.line(slot);
+        own.l2.clear(slot);
+        let above = own.l2_above[slot] as usize;
+        if own.l1d.line(above) == line {
+            own.l1d.clear(above);
         }
-        if let Some(slot) = own.l1d.find((line & (own.l1d_sets - 1)) as usize, line) {
-            own.l1d.clear(slot);
+        // Of DRAM's lines the first ones are the program's loop.
+        if !own.is_traced && !matches!(home(line), Home::Dram(line) if line < own.code_lines) {
+            return;
         }
         if let Some(slot) = own.l1i.find((line & (own.l1i_sets - 1)) as usize, line) {
             own.l1i.clear(slot);

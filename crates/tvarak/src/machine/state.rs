@@ -1,7 +1,8 @@
 //! What the machine is made of.
 //!
 //! The caches are inclusive: what a first cache of a core has, its second one has, and what that has, the shared
-//! one has, whose directory knows by whom. The bytes of a core are those of its second cache, which the first ones point into.
+//! one has, whose directory knows by whom. The bytes of a line are those of the shared cache, unless a core has it modified: then they are
+//! those of that core's second cache. The first ones point into it.
 
 use crate::array::Array;
 use crate::banks::Banks;
@@ -40,13 +41,19 @@ pub struct Core {
     pub(in crate::machine) l2: Array,
     pub(in crate::machine) l2_sets: u32,
     pub(in crate::machine) l2_held: Vec<Held>,
+    /// The bytes of those that are modified.
     pub(in crate::machine) l2_data: Vec<Words>,
+    /// For each of its slots, the slot of the shared cache; and the one of the first cache of data that has the line, if one does.
+    pub(in crate::machine) l2_below: Vec<u32>,
+    pub(in crate::machine) l2_above: Vec<u32>,
     /// Its time.
     pub clock: CoreClock,
     /// Bytes of instructions fetched of the program's loop.
     pub(in crate::machine) fetched_bytes: u64,
     /// Lines of the program's loop, and how many of them the cache of instructions has.
     pub(in crate::machine) code_lines: u32,
+    /// It fetches what a trace says: any line may be in the cache of instructions.
+    pub(in crate::machine) is_traced: bool,
     pub(in crate::machine) code_lines_held: u32,
 }
 

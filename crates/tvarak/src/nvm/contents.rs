@@ -30,13 +30,15 @@ impl Contents {
         }
     }
 
-    /// Makes the file one of zeroes, protected and mapped.
+    /// Makes the file one of zeroes, and all that protects it: right once the caller has made it anew, as
+    /// [`protect`](crate::programs::media::protect) does.
     ///
     /// # Panics
     /// If it was written.
     pub fn make_blank(&mut self) {
         assert!(self.is_untouched(), "the file was written");
         self.is_blank = true;
+        self.lines = Sparse::zeroed(self.layout.lines());
     }
 
     /// Has the file protected by the sums of Forebay's regions, where else DAX-CL-checksums are.

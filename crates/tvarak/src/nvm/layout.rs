@@ -212,14 +212,21 @@ impl Layout {
     /// The kind of what a line holds.
     #[inline]
     pub fn class(&self, physical: u32) -> Class {
+        self.class_and_dimm(physical).0
+    }
+
+    /// The kind of what a line holds, and the line's DIMM.
+    #[inline]
+    pub fn class_and_dimm(&self, physical: u32) -> (Class, u32) {
         let page = physical / PAGE_LINES;
         let (row, dimm) = (page / self.dimms, page % self.dimms);
-        match () {
+        let class = match () {
             () if row >= self.line_sums_row => Class::LineSums,
             () if row >= self.stripes => Class::Sums,
             () if dimm == row % self.dimms => Class::Parity,
             () => Class::Data,
-        }
+        };
+        (class, dimm)
     }
 }
 

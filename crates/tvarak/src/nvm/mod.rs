@@ -65,8 +65,8 @@ impl Nvm {
     /// Reads a line at `now`: its bytes, none of a dead DIMM, and when they are there.
     #[inline]
     pub fn read(&mut self, line: u32, now: u64) -> (Option<Words>, u64) {
-        self.counts.reads[self.layout.class(line) as usize] += 1;
-        let dimm = self.layout.dimm(line);
+        let (class, dimm) = self.layout.class_and_dimm(line);
+        self.counts.reads[class as usize] += 1;
         let done = self.dimms[dimm as usize].read(now);
         (self.media_read(line), done)
     }
@@ -74,8 +74,8 @@ impl Nvm {
     /// Writes a line at `now`; to a dead DIMM, nothing. When it is done.
     #[inline]
     pub fn write(&mut self, line: u32, words: &Words, now: u64) -> u64 {
-        self.counts.writes[self.layout.class(line) as usize] += 1;
-        let dimm = self.layout.dimm(line);
+        let (class, dimm) = self.layout.class_and_dimm(line);
+        self.counts.writes[class as usize] += 1;
         let done = self.dimms[dimm as usize].write(now);
         self.media_write(line, words);
         done
@@ -94,7 +94,7 @@ impl Nvm {
     }
 
     fn media_read(&mut self, line: u32) -> Option<Words> {
-        if self.dead == Some(self.layout.dimm(line)) {
+        if self.is_dead(line) {
             return None;
         }
         if self.fault.is_some() && self.errs(line, |kind| kind == FaultKind::MisdirectedRead) {
@@ -108,7 +108,7 @@ impl Nvm {
     }
 
     fn media_write(&mut self, line: u32, words: &Words) {
-        if self.dead == Some(self.layout.dimm(line)) {
+        if self.is_dead(line) {
             return;
         }
         if self.fault.is_some() && self.errs(line, |kind| kind != FaultKind::MisdirectedRead) {
@@ -180,7 +180,7 @@ impl Nvm {
 
     /// Whether a line is on a dead DIMM.
     pub fn is_dead(&self, line: u32) -> bool {
-        self.dead == Some(self.layout.dimm(line))
+        self.dead.is_some_and(|dimm| dimm == self.layout.dimm(line))
     }
 }
 

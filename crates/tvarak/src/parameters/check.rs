@@ -1,5 +1,6 @@
 //! What a file of parameters has to keep to for a machine to be built of it.
 
+use crate::array::MOST_WAYS;
 use crate::parameters::sections::{CacheLevel, Parameters, ParametersError};
 
 /// Bytes of all caches, at most.
@@ -50,7 +51,9 @@ pub(in crate::parameters) fn magnitudes(table: &toml::Table) -> Result<(), Param
 fn is_cache(level: &CacheLevel) -> bool {
     let set_bytes = level.ways.value.saturating_mul(64);
     let sets = level.size_bytes.value.checked_div(set_bytes).unwrap_or(0);
-    sets.is_power_of_two() && sets * set_bytes == level.size_bytes.value
+    level.ways.value <= MOST_WAYS as u64
+        && sets.is_power_of_two()
+        && sets * set_bytes == level.size_bytes.value
 }
 
 impl Parameters {
@@ -105,7 +108,7 @@ impl Parameters {
             ),
             (
                 caches.into_iter().all(is_cache),
-                "size_bytes of l1d, l1i or l2 is no power of two of sets of its ways",
+                "size_bytes of l1d, l1i or l2 is no power of two of sets of its ways, or these are more than 16",
             ),
             (
                 llc.ways.value > 0
@@ -117,12 +120,13 @@ impl Parameters {
                 own.redundancy_ways.value > 0
                     && own.diff_ways.value > 0
                     && reserved < llc.ways.value
-                    && llc.ways.value < 256,
-                "the controller's ways and the application's share llc.ways",
+                    && llc.ways.value <= MOST_WAYS as u64,
+                "the controller's ways and the application's share llc.ways, 16 at most",
             ),
             (
-                own.cache_ways.value > 0 && own.cache_bytes.value >= own_set_bytes,
-                "controller.cache_bytes has no room for controller.cache_ways",
+                (1..=MOST_WAYS as u64).contains(&own.cache_ways.value)
+                    && own.cache_bytes.value >= own_set_bytes,
+                "controller.cache_bytes has no room for controller.cache_ways, or these are more than 16",
             ),
             (
                 all <= CACHE_BYTES_MOST,

@@ -85,12 +85,22 @@ impl Plan {
     }
 }
 
-impl Instance {
-    /// One whose region has all keys, and that region, to be put where the instance runs.
+/// A region that has all keys, in plain memory, and what an instance knows of it.
+#[derive(Debug)]
+pub struct Filled {
+    plan: Plan,
+    store: Store,
+    heap: Heap,
+    /// Its words.
+    pub words: Vec<u64>,
+}
+
+impl Filled {
+    /// Fills one.
     ///
     /// # Errors
     /// The region is too small.
-    pub fn filled(plan: Plan) -> Result<(Instance, VectorMemory), Halt> {
+    pub fn new(plan: Plan) -> Result<Filled, Halt> {
         let mut memory = VectorMemory::new(plan.region_bytes);
         let mut heap = Heap::format(&mut memory, plan.region_bytes, plan.heap)?;
         let store = Store::create(&mut memory, &mut heap, &plan.kind)?;
@@ -98,10 +108,23 @@ impl Instance {
             let value = |field| plan.first_value(number, field);
             store.add(&mut memory, &mut heap, plan.key(number), value)?;
         }
-        let instance = Instance {
+        Ok(Filled {
             plan,
             store,
             heap,
+            words: memory.words,
+        })
+    }
+}
+
+impl Instance {
+    /// One whose region is a copy of that one.
+    pub fn of(filled: &Filled) -> Instance {
+        let plan = filled.plan;
+        Instance {
+            plan,
+            store: filled.store.clone(),
+            heap: filled.heap.clone(),
             region: 0,
             software: None,
             behind: None,
@@ -112,8 +135,7 @@ impl Instance {
             written: BTreeMap::new(),
             values: Vec::new(),
             wrong_reads: 0,
-        };
-        Ok((instance, memory))
+        }
     }
 
     /// Where its region begins, and what keeps redundancy if that is software: at the end of transactions, or behind.
@@ -229,6 +251,10 @@ impl Program for Instance {
             read.expect("the media are looked at as they are");
             wrong += self.wrong_values(number, &values);
         }
+        let keys = self.store.keys(&mut memory);
+        let keys = keys.expect("the media are looked at as they are");
+        // One that is missing or too many is a wrong word at least.
+        wrong += keys.map_or(0, |keys| 8 * keys.abs_diff(self.keys));
         Ok(wrong)
     }
 }

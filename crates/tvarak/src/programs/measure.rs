@@ -13,6 +13,7 @@ use crate::programs::instance::{Instance, Plan};
 use crate::programs::media;
 use crate::programs::memory::Work;
 use crate::programs::nstore::NStoreCosts;
+use crate::programs::prepared::{Prepared, filled};
 use crate::programs::redis::RedisCosts;
 use crate::programs::store::StoreKind;
 use crate::programs::trees::{TreeCosts, TreeKind};
@@ -171,14 +172,15 @@ fn kind(parameters: &Parameters, application: Application) -> StoreKind {
     }
 }
 
-/// A machine whose NVM holds all instances, each filled, and protected as the design has it.
+/// A machine whose NVM holds all instances, each filled, here or before, and protected as the design has it.
 ///
 /// # Panics
-/// If a region is too small for what the schedule has it hold.
+/// If a region is too small for what the schedule has it hold, or those that were filled are of another schedule.
 pub fn build(
     parameters: &Parameters,
     design: Design,
     schedule: &Schedule,
+    prepared: Option<&Prepared>,
 ) -> (Machine, Vec<Instance>) {
     let region_bytes = schedule.plan.region_bytes;
     let pages = schedule.instances * region_bytes / (64 * u64::from(PAGE_LINES));
@@ -192,17 +194,23 @@ pub fn build(
     machine.nvm.contents.make_blank();
     let library = Library::of(design, parameters);
     let behind = Behind::of(design, parameters, machine.nvm.layout.data_pages);
+    if let Some(prepared) = prepared {
+        assert!(prepared.fits(schedule), "regions of another schedule");
+        prepared.fill();
+    }
     let instance = |number: u64| {
-        let seed = schedule.plan.seed << 8 | number;
-        let plan = Plan {
-            seed,
-            ..schedule.plan
+        let own;
+        let filled = match prepared {
+            Some(prepared) => prepared.region(number as usize),
+            // One at a time: all together take as much memory as the machine.
+            None => {
+                own = filled(schedule.plan, number);
+                &own
+            }
         };
-        let filled = Instance::filled(plan);
-        let (mut instance, memory) =
-            filled.unwrap_or_else(|halt| panic!("instance {number}: {halt}"));
         let region = number * region_bytes;
-        media::put(&mut machine, region, &memory.words);
+        media::put(&mut machine, region, &filled.words);
+        let mut instance = Instance::of(filled);
         instance.place(region, library, behind.clone());
         instance
     };

@@ -9,6 +9,7 @@ pub mod measure;
 pub mod media;
 pub mod memory;
 pub mod nstore;
+pub mod prepared;
 pub mod redis;
 pub mod store;
 pub mod trees;

@@ -34,7 +34,7 @@ pub struct HeapCosts {
 }
 
 /// A heap that is open. What it holds besides the region's size is of the transaction that runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Heap {
     region_bytes: u64,
     costs: HeapCosts,
@@ -95,6 +95,12 @@ impl Heap {
             has_snapshot: false,
             is_logged: true,
         }
+    }
+
+    /// Bytes that objects took at any time: of all runs.
+    #[cfg(test)]
+    pub(in crate::programs) fn used_bytes(&self, memory: &mut impl Memory) -> Result<u64, Halt> {
+        memory.pointer(format::UNUSED_AT)
     }
 
     /// The root object: the one that the program finds all others from.

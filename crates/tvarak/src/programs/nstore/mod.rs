@@ -11,7 +11,7 @@ mod tests;
 
 use crate::programs::heap::Heap;
 use crate::programs::memory::{Halt, Memory, Work};
-use crate::programs::trees::{Tree, TreeCosts, TreeKind};
+use crate::programs::trees::{Tree, TreeCosts, TreeKind, btree};
 
 /// Fields of a tuple, as in YCSB.
 pub const FIELDS: u64 = 10;
@@ -55,7 +55,7 @@ pub struct NStoreCosts {
 }
 
 /// An engine with one table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NStore {
     costs: NStoreCosts,
     engine: u64,
@@ -209,6 +209,14 @@ impl NStore {
             *value = self.field(memory, *field)?;
         }
         Ok(Some(values))
+    }
+
+    /// How many tuples there are, by the index.
+    ///
+    /// # Errors
+    /// What it loads is lost.
+    pub fn tuples(&self, memory: &mut impl Memory) -> Result<u64, Halt> {
+        btree::count(memory, self.index.map())
     }
 
     fn field_words(&self) -> u64 {

@@ -59,6 +59,44 @@ fn it_holds_what_a_map_holds() {
     for (key, values) in &map {
         assert_eq!(store.read(&mut memory, *key).unwrap(), Some(*values));
     }
+    assert_eq!(store.tuples(&mut memory).unwrap(), 500);
+}
+
+/// The heap keeps no log for the engine. What that costs: nothing while power is there, for all that updates take comes from what they
+/// free once the log is full; and at most what one update allocates and frees, each time that power fails in one.
+#[test]
+fn objects_are_lost_by_power_failures_alone_and_few_by_each() {
+    const FAILURES: u64 = 200;
+    let bytes = OBJECTS_AT + (64 << 16);
+    let (mut memory, mut heap, store) = create(bytes, TUPLES);
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut update = |memory: &mut VectorMemory, heap: &mut Heap, store: &NStore| {
+        let place = (random.u64(0..TUPLES), random.u64(0..FIELDS));
+        store.update(memory, heap, place, 9).map(|_| ())
+    };
+    for _ in 0..100 {
+        update(&mut memory, &mut heap, &store).unwrap();
+    }
+    let used = heap.used_bytes(&mut memory).unwrap();
+    for _ in 0..5000 {
+        update(&mut memory, &mut heap, &store).unwrap();
+    }
+    assert_eq!(heap.used_bytes(&mut memory).unwrap(), used);
+    let mut stores = 0;
+    for _ in 0..FAILURES {
+        stores = (stores + 7) % 60;
+        memory.stores_left = Some(stores);
+        let _ = update(&mut memory, &mut heap, &store);
+        memory.stores_left = None;
+        heap = Heap::open(&mut memory, bytes, HeapCosts::default()).unwrap();
+        let engine = heap.root(&mut memory).unwrap();
+        let opened = NStore::open(&mut memory, engine, costs()).unwrap();
+        update(&mut memory, &mut heap, &opened).unwrap();
+    }
+    // A new field and a node, an old field and a node; and runs are used up whole.
+    let lost = heap.used_bytes(&mut memory).unwrap() - used;
+    assert!(lost <= FAILURES * 2 * (128 + 128) + (2 << 16), "{lost}");
+    assert_eq!(store.tuples(&mut memory).unwrap(), TUPLES);
 }
 
 #[test]

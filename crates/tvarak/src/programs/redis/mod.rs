@@ -51,7 +51,7 @@ pub struct RedisCosts {
 }
 
 /// A table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Redis {
     costs: RedisCosts,
     dict: u64,

@@ -65,6 +65,22 @@ pub fn get(
     Ok(None)
 }
 
+/// How many keys there are.
+pub fn count(memory: &mut impl Memory, map: u64) -> Result<u64, Halt> {
+    let mut left = vec![memory.pointer(map + 8)?];
+    let mut keys = 0;
+    while let Some(node) = left.pop() {
+        if node != 0 {
+            let items = memory.pointer(node)?;
+            keys += items;
+            for place in 0..=items.min(MAX_ITEMS) {
+                left.push(child(memory, node, place)?);
+            }
+        }
+    }
+    Ok(keys)
+}
+
 pub fn insert(
     memory: &mut impl Memory,
     heap: &mut Heap,

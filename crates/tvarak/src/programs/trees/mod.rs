@@ -1,7 +1,7 @@
 //! The three trees of PMDK's map examples, in behaviour and in the sizes of their nodes: keys of eight bytes, and as value
 //! the sixteen bytes of an object's identity, of which the second eight are what is looked up.
 
-mod btree;
+pub(in crate::programs) mod btree;
 mod ctree;
 mod node;
 mod rbtree;
@@ -42,7 +42,7 @@ pub struct TreeCosts {
 }
 
 /// A tree in a heap: its root object says where it begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tree {
     kind: TreeKind,
     costs: TreeCosts,
