@@ -13,7 +13,7 @@ pub enum Design {
     Cached,
     /// With diffs of dirty data in the LLC besides, §3.5: EVU, which is TVARAK.
     Tvarak,
-    /// The same, with ways of the LLC divided as set duelling finds it best: what §4.7 leaves for future work.
+    /// The same, with ways of the LLC divided at run time as is best for sets that are watched: what §4.7 leaves for future work.
     Adaptive,
     /// Software, a checksum for each object: TxB-Object-Csums, after Pangolin.
     TxbObject,

@@ -24,6 +24,6 @@ forebay_pmem::define_mutants! {
         RepairNotWritten,
         MatesUnverified,
         CleanedByDivisionUnwritten,
-        DirtyKeptByDivision,
+        DiffOfDirtyLine,
     }
 }

@@ -97,7 +97,7 @@ impl Caches {
 
     /// Has sets divide the LLC's ways by a duel, from so many for redundancy on.
     pub fn adapt(&mut self, duel: Duel) {
-        self.partition.limit_each(|set| duel.wanted(set).redundancy);
+        self.partition.limit_each(|_| duel.wanted().redundancy);
         self.duel = Some(duel);
     }
 
@@ -113,39 +113,18 @@ impl Caches {
         self.shape.banks.set(line)
     }
 
-    /// Whether a line can be cached: not where its set has no way for redundancy.
-    fn is_cached(&self, line: u32) -> bool {
-        self.duel.is_none() || self.partition.limit_of(self.set(line)) > 0
-    }
-
-    fn note_asked(&mut self, line: u32) {
+    fn note_asked(&mut self, line: u32, is_change: bool) {
         let set = self.set(line);
         if let Some(duel) = &mut self.duel {
-            duel.asked_for_redundancy(set);
+            duel.asked_for_redundancy(set, line, is_change);
         }
     }
 
-    /// NVM is read or written for a line; `is_waited_for` if a fill is verified by it.
-    fn note(&mut self, line: u32, [is_write, is_waited_for]: [bool; 2]) {
-        let set = self.set(line);
-        match &mut self.duel {
-            Some(duel) if is_waited_for => duel.verified_by(set),
-            Some(duel) => duel.accessed_redundancy(set, is_write),
-            None => {}
+    /// NVM is read or written for a line.
+    fn note(&mut self, is_write: bool) {
+        if let Some(duel) = &mut self.duel {
+            duel.accessed_redundancy(is_write);
         }
-    }
-
-    /// Reads a line that is not cached.
-    fn read_through(
-        &mut self,
-        line: u32,
-        is_waited_for: bool,
-        nvm: &mut Nvm,
-        now: u64,
-    ) -> (Option<Words>, u64) {
-        self.own_look_ups.note(false);
-        self.note(line, [false, is_waited_for]);
-        nvm.read(line, now + self.shape.own_cycles)
     }
 
     fn own_slot(&self, bank: usize, line: u32) -> Option<usize> {
@@ -161,10 +140,7 @@ impl Caches {
         nvm: &mut Nvm,
         now: u64,
     ) -> (Option<Words>, u64) {
-        self.note_asked(line);
-        if !self.is_cached(line) {
-            return self.read_through(line, true, nvm, now);
-        }
+        self.note_asked(line, false);
         let (slot, done) = self.reach(bank, line, false, nvm, now);
         (slot.map(|slot| self.own[bank].data[slot]), done)
     }
@@ -178,16 +154,7 @@ impl Caches {
         now: u64,
         change: impl FnOnce(&mut Words),
     ) {
-        self.note_asked(line);
-        if !self.is_cached(line) {
-            let (words, done) = self.read_through(line, false, nvm, now);
-            if let Some(mut words) = words {
-                change(&mut words);
-                self.note(line, [true, false]);
-                nvm.write(line, &words, done);
-            }
-            return;
-        }
+        self.note_asked(line, true);
         let (slot, _) = self.reach(bank, line, true, nvm, now);
         if let Some(slot) = slot {
             let own = &mut self.own[bank];
@@ -240,7 +207,10 @@ impl Caches {
         nvm: &mut Nvm,
         now: u64,
     ) -> (Option<usize>, u64) {
-        self.note(line, [false, !is_write]);
+        self.note(false);
+        if let (Some(duel), false) = (&mut self.duel, is_write) {
+            duel.lacked();
+        }
         let (words, done) = nvm.read(line, now);
         let Some(words) = words else {
             return (None, done);
@@ -347,7 +317,7 @@ impl Caches {
             }
         }
         if self.entries[place].is_dirty && !mutated(Mutant::DirtyRedundancyDropped) {
-            self.note(line, [true, false]);
+            self.note(true);
             nvm.write(line, &self.data[place], now);
         }
         self.partition.clear(place);

@@ -1,89 +1,98 @@
-//! How a set of the LLC divides its ways, found by set duelling (Qureshi and others, "Adaptive Insertion Policies", ISCA 2007, which the
-//! paper's §4.7 leaves for future work): a few sets of each bank keep to one division each, and the others take the cheapest.
+//! How sets of the LLC divide their ways, found at run time, which the paper's §4.7 leaves for future work: a few sets of each bank have shadows
+//! for each division, and all sets take the division whose shadows cost least.
 //!
-//! What a set's lines cost is charged to it: the fill of a line of the file, its write-back, and what its lines of redundancy
-//! read and write. What other sets have to do for a write-back is charged as a mean, for it does not depend on how this one is divided.
-//! Costs are compared by access, of lines of the file and of redundancy apart, since chance gives some leaders more of them. The
-//! leaders of all banks count together: those of one see too little of a program within its run.
+//! A cost is what fills take, in cycles: their latency, and what else keeps DIMMs busy as far as that makes fills wait. The latter's
+//! price is measured: all waiting of fills for busy DIMMs, over all cycles that DIMMs were busy. Leaders, sets that keep to
+//! a division, as in Qureshi and others' set duelling (ISCA 2007), were tried first: lines of a skewed program are hot in some leaders and
+//! not in others, which moves their costs by more than divisions differ, and there are too few accesses in a run to tell.
+//!
+//! That no set has a way for redundancy is none of the divisions: it costs a tree more than this price says, since redundancy
+//! that many lines share then lies in wait on one DIMM.
 
-/// How a set divides its ways: what these leave is the application's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Division {
-    /// Ways for redundancy. With none, controllers read and write it in NVM each time.
-    pub redundancy: u32,
-    /// Ways for diffs. With none, the old line is read for a write-back.
-    pub diffs: u32,
-}
-
-/// Costs in halves of what a read keeps a DIMM busy for. A fill is what a core waits for; a write keeps a DIMM busy two and a half
-/// times as long as a read. What no core waits for counts as far as it makes fills wait.
-const FILL: u64 = 16;
-const READ: u64 = 2;
-const WRITE: u64 = 5;
+pub use crate::controller::shadow::Division;
+use crate::controller::shadow::{LineShadow, RedundancyShadow};
 
 /// How the duel is held.
 #[derive(Clone, Copy, Debug)]
 pub struct DuelShape {
     /// Sets of a bank of the LLC.
     pub bank_sets: usize,
-    /// Sets of a bank between two leaders of one division.
-    pub leaders_every: usize,
-    /// Accesses to leaders after which it is decided again.
+    /// Banks.
+    pub banks: usize,
+    /// Ways of a set, of all kinds.
+    pub ways: u32,
+    /// Sets of a bank that have shadows.
+    pub shadowed_sets: usize,
+    /// Accesses to these sets after which it is decided again.
     pub round_accesses: u64,
     /// Another division has to be cheaper by one part in so many.
     pub better_by: u64,
+    /// How long a read of NVM keeps a DIMM busy.
+    pub read_busy_cycles: u64,
+    /// How long a write does.
+    pub write_busy_cycles: u64,
+    /// How long redundancy is looked for in caches before it is read from NVM.
+    pub look_up_cycles: u64,
 }
 
-/// What the leaders of a division saw: accesses, and what they cost.
+/// Divisions that are compared.
+const DIVISIONS: usize = 5;
+/// Lines of redundancy that are changed for a line that is written back (§3.4).
+const CHANGES: f64 = 3.0;
+
+/// What fills took, and what kept DIMMs busy, in cycles.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    accesses: u64,
-    costs: u64,
+struct Times {
+    waited: u64,
+    busy: u64,
+    dram_fills: u64,
+    dram: u64,
 }
-
-const DIVISIONS: usize = 6;
-/// Parts of a cost.
-const SCALE: u64 = 16;
-const DATA: usize = 0;
-const REDUNDANCY: usize = 1;
 
 /// The duel of all banks.
 #[derive(Debug)]
 pub struct Duel {
-    divisions: [Division; DIVISIONS],
     shape: DuelShape,
+    divisions: [Division; DIVISIONS],
     winner: usize,
-    /// Of lines of the file, and of redundancy.
-    seen: [[Seen; DIVISIONS]; 2],
-    /// What fills take on average, and the least that one took.
-    fill_cycles: u64,
+    lines: Vec<LineShadow>,
+    redundancy: Vec<RedundancyShadow>,
+    accesses: u64,
+    times: Times,
+    /// The least that a fill from NVM took.
     least_cycles: u64,
-    /// Of write-backs so far and what redundancy cost, to charge a mean.
-    write_backs: u64,
-    redundancy_costs: u64,
+    /// What the next fill waits for a look for its checksums in caches that lack them.
+    look_up_cycles: u64,
+    /// The next look at redundancy is for an old line, whose checksums are changed afterwards.
+    is_for_old_line: bool,
 }
 
 impl Duel {
-    /// One whose sets are divided as `fixed` until leaders show better.
+    /// One whose sets are divided as `fixed` until shadows show better.
     pub fn new(shape: DuelShape, fixed: Division) -> Duel {
         let of = |redundancy, diffs| Division { redundancy, diffs };
         let more = fixed.redundancy * 2;
+        let divisions = [
+            fixed,
+            of(1, fixed.diffs),
+            of(fixed.redundancy, 0),
+            of(1, 0),
+            of(more, fixed.diffs),
+        ];
+        let shadowed = shape.shadowed_sets.min(shape.bank_sets) * shape.banks;
+        let lines = divisions.map(|division| LineShadow::new(shadowed, shape.ways, division));
+        let redundancy = divisions.map(|of| RedundancyShadow::new(shadowed, of.redundancy));
         Duel {
-            divisions: [
-                fixed,
-                of(0, 0),
-                of(1, fixed.diffs),
-                of(fixed.redundancy, 0),
-                of(1, 0),
-                of(more, fixed.diffs),
-            ],
-            winner: 0,
-            seen: [[Seen::default(); DIVISIONS]; 2],
             shape,
-            fill_cycles: 0,
+            divisions,
+            winner: 0,
+            lines: lines.into(),
+            redundancy: redundancy.into(),
+            accesses: 0,
+            times: Times::default(),
             least_cycles: u64::MAX,
-            write_backs: 0,
-            redundancy_costs: 0,
+            look_up_cycles: 0,
+            is_for_old_line: false,
         }
     }
 
@@ -96,121 +105,141 @@ impl Duel {
         }
     }
 
-    /// The division that a set of a bank leads for: sets far from each other, so that neighbours in it do not decide.
-    fn leads(&self, set: usize) -> Option<usize> {
-        let between = self.shape.leaders_every.min(self.shape.bank_sets);
-        let place = set % self.shape.bank_sets % between;
-        let step = (between / self.duelled()).max(1);
-        (place.is_multiple_of(step) && place / step < self.duelled()).then_some(place / step)
+    /// How sets are to be divided now.
+    pub fn wanted(&self) -> Division {
+        self.divisions[self.winner]
     }
 
-    /// How many divisions have leaders: those that come first, where sets are few, so that half of these follow.
-    fn duelled(&self) -> usize {
-        let between = self.shape.leaders_every.min(self.shape.bank_sets);
-        (between / 2).clamp(1, DIVISIONS)
+    /// The shadow of a set, if it has one: sets far from each other.
+    #[inline]
+    fn shadow_of(&self, set: usize) -> Option<usize> {
+        let shape = &self.shape;
+        let shadowed = shape.shadowed_sets.min(shape.bank_sets);
+        let between = shape.bank_sets / shadowed;
+        let (bank, place) = (set / shape.bank_sets, set % shape.bank_sets);
+        let has_shadow = place.is_multiple_of(between) && place / between < shadowed;
+        has_shadow.then(|| bank * shadowed + place / between)
     }
 
-    /// How a set is to be divided now.
-    pub fn wanted(&self, set: usize) -> Division {
-        self.divisions[self.leads(set).unwrap_or(self.winner)]
+    /// What cores would have waited for under a division, in cycles.
+    fn cost(&self, division: usize) -> f64 {
+        let diffs = self.divisions[division].diffs;
+        let (shape, seen) = (&self.shape, self.lines[division].seen);
+        let ratio = |of: u64, all: u64| of as f64 / all.max(1) as f64;
+        let of = &self.redundancy[division].seen;
+        let unverified = ratio(of.verifications[1], of.verifications[0]);
+        let (fills, write_backs) = (seen.nvm_fills as f64, seen.write_backs as f64);
+        let old_reads = if diffs > 0 { 0.0 } else { 1.0 };
+        // Where one division writes a line back once more than another, the line's redundancy is still there.
+        let changes = CHANGES * self.lines[self.winner].seen.write_backs as f64;
+        let [read, written] = [1, 2].map(|count| changes * ratio(of.changes[count], of.changes[0]));
+        let reads = fills * (1.0 + unverified) + write_backs * old_reads + read;
+        let writes = write_backs + written;
+        let busy = reads * shape.read_busy_cycles as f64 + writes * shape.write_busy_cycles as f64;
+        fills * (self.least_cycles as f64 + unverified * shape.look_up_cycles as f64)
+            + seen.dram_fills as f64 * ratio(self.times.dram, self.times.dram_fills)
+            + busy * self.price()
     }
 
-    fn charge(&mut self, of: usize, set: usize, accesses: u64, costs: u64) {
-        let Some(division) = self.leads(set) else {
-            return;
-        };
-        let seen = &mut self.seen[of][division];
-        seen.accesses += accesses;
-        seen.costs += costs;
-        if of == DATA && accesses > 0 {
-            let all: u64 = self.seen[DATA].iter().map(|seen| seen.accesses).sum();
-            if all >= self.shape.round_accesses {
-                self.decide();
-            }
-        }
-    }
-
-    /// What an access costs under a division, of a line of the file with what it takes of redundancy.
-    fn cost(&self, division: usize) -> u64 {
-        const PARTS: u64 = 1 << 16;
-        let all = |of: usize| {
-            let accesses: u64 = self.seen[of].iter().map(|seen| seen.accesses).sum();
-            accesses.max(1)
-        };
-        let mean = |of: usize| {
-            let seen = self.seen[of][division];
-            seen.costs * PARTS / seen.accesses.max(1)
-        };
-        mean(DATA) + mean(REDUNDANCY) * all(REDUNDANCY) / all(DATA)
+    /// What fills waited for each cycle that a DIMM was busy.
+    fn price(&self) -> f64 {
+        self.times.waited as f64 / self.times.busy.max(1) as f64
     }
 
     fn decide(&mut self) {
         let own = self.cost(self.winner);
-        let cheapest = (0..self.duelled()).min_by_key(|division| self.cost(*division));
+        let all = 0..self.divisions.len();
+        let cheapest = all.min_by(|one, other| self.cost(*one).total_cmp(&self.cost(*other)));
         let cheapest = cheapest.expect("there are divisions");
-        if self.cost(cheapest) + own / self.shape.better_by < own {
+        if self.cost(cheapest) + own / (self.shape.better_by as f64) < own {
             self.winner = cheapest;
         }
-        // What is long ago counts less.
-        for seen in self.seen.iter_mut().flatten() {
-            seen.accesses /= 2;
-            seen.costs /= 2;
+        self.lines.iter_mut().for_each(LineShadow::fade);
+        self.redundancy.iter_mut().for_each(RedundancyShadow::fade);
+        let times = &mut self.times;
+        for time in [
+            &mut times.waited,
+            &mut times.busy,
+            &mut times.dram,
+            &mut times.dram_fills,
+        ] {
+            *time /= 2;
         }
     }
 
-    /// A line of the file was looked up in the LLC.
+    /// A line was looked up in the LLC.
     #[inline]
-    pub fn accessed(&mut self, set: usize) {
-        self.charge(DATA, set, 1, 0);
+    pub fn looked_up(&mut self, set: usize, line: u32, is_nvm: bool) {
+        let Some(shadow) = self.shadow_of(set) else {
+            return;
+        };
+        for lines in &mut self.lines {
+            lines.look_up(shadow, line, is_nvm);
+        }
+        self.accesses += 1;
+        if self.accesses == self.shape.round_accesses {
+            self.accesses = 0;
+            self.decide();
+        }
+    }
+
+    /// A line of the file that has redundancy became dirty in the LLC, or left a core's cache changed when it left the LLC.
+    #[inline]
+    pub fn changed(&mut self, set: usize, line: u32) {
+        if let Some(shadow) = self.shadow_of(set) {
+            for lines in &mut self.lines {
+                lines.change(shadow, line);
+            }
+        }
     }
 
     /// A line of redundancy was asked for, in any cache.
     #[inline]
-    pub fn asked_for_redundancy(&mut self, set: usize) {
-        self.charge(REDUNDANCY, set, 1, 0);
-    }
-
-    /// A line of the file was read for the LLC, which took so many cycles.
-    pub fn filled(&mut self, set: usize, cycles: u64) {
-        const SHARE: u64 = 256;
-        self.least_cycles = self.least_cycles.min(cycles);
-        self.fill_cycles = (self.fill_cycles * (SHARE - 1) + cycles * SCALE) / SHARE;
-        self.charge(DATA, set, 0, FILL * SCALE);
-    }
-
-    /// Costs of what no core waits for: all of them, where fills take twice as long as at best or longer, and none where they do not wait.
-    fn unwaited(&self, costs: u64) -> u64 {
-        let waits = (self.fill_cycles).saturating_sub(self.least_cycles.saturating_mul(SCALE));
-        costs * (waits / self.least_cycles.max(1)).min(SCALE)
-    }
-
-    /// A line of the file is written back, with a diff or without.
-    pub fn written_back(&mut self, set: usize, has_diff: bool) {
-        self.write_backs += 1;
-        let old = if has_diff { 0 } else { READ };
-        let costs = self.unwaited(WRITE + old) + self.redundancy_costs / self.write_backs;
-        self.charge(DATA, set, 0, costs);
-        if self.write_backs == 1 << 16 {
-            self.write_backs /= 2;
-            self.redundancy_costs /= 2;
+    pub fn asked_for_redundancy(&mut self, set: usize, line: u32, is_change: bool) {
+        let is_for_old_line = !is_change && std::mem::take(&mut self.is_for_old_line);
+        if let Some(shadow) = self.shadow_of(set)
+            && !is_for_old_line
+        {
+            for redundancy in &mut self.redundancy {
+                redundancy.ask(shadow, line, is_change);
+            }
         }
     }
 
-    /// A line of redundancy was read from NVM to verify a fill, which waits for it.
-    pub fn verified_by(&mut self, set: usize) {
-        self.charge(REDUNDANCY, set, 0, READ * SCALE);
+    /// A line was read from NVM for the LLC, which took so many cycles.
+    pub fn filled(&mut self, cycles: u64) {
+        self.least_cycles = self.least_cycles.min(cycles);
+        let expected = self.least_cycles + std::mem::take(&mut self.look_up_cycles);
+        self.times.waited += cycles.saturating_sub(expected);
+        self.times.busy += self.shape.read_busy_cycles;
     }
 
-    /// One was read from NVM to be changed, or written there.
-    pub fn accessed_redundancy(&mut self, set: usize, is_write: bool) {
-        let costs = self.unwaited(if is_write { WRITE } else { READ });
-        self.redundancy_costs += costs;
-        self.charge(REDUNDANCY, set, 0, costs);
+    /// One was read from DRAM.
+    pub fn filled_from_dram(&mut self, cycles: u64) {
+        self.times.dram_fills += 1;
+        self.times.dram += cycles;
     }
 
-    /// How sets that do not lead are divided.
-    pub fn winner(&self) -> Division {
-        self.divisions[self.winner]
+    /// A line of the file is written back, with a diff or without.
+    pub fn written_back(&mut self, has_diff: bool) {
+        self.times.busy += self.shape.write_busy_cycles;
+        if !has_diff {
+            self.times.busy += self.shape.read_busy_cycles;
+            self.is_for_old_line = true;
+        }
+    }
+
+    /// Caches lack a line of redundancy that a fill is verified by.
+    pub fn lacked(&mut self) {
+        self.look_up_cycles = self.shape.look_up_cycles;
+    }
+
+    /// A line of redundancy was read from NVM, or written there.
+    pub fn accessed_redundancy(&mut self, is_write: bool) {
+        self.times.busy += match is_write {
+            true => self.shape.write_busy_cycles,
+            false => self.shape.read_busy_cycles,
+        };
     }
 }
 
@@ -222,83 +251,84 @@ mod tests {
         redundancy: 2,
         diffs: 1,
     };
-    const SETS: usize = 128;
+    const READ_CYCLES: u64 = 100;
 
     fn duel() -> Duel {
         let shape = DuelShape {
-            bank_sets: SETS,
-            leaders_every: 64,
+            bank_sets: 128,
+            banks: 2,
+            ways: 16,
+            shadowed_sets: 4,
             round_accesses: 1 << 10,
-            better_by: 16,
+            better_by: 64,
+            read_busy_cycles: 10,
+            write_busy_cycles: 25,
+            look_up_cycles: 20,
         };
         Duel::new(shape, FIXED)
     }
 
-    fn set_of(duel: &Duel, leads: Option<usize>) -> usize {
-        let mut sets = 0..SETS;
-        sets.find(|set| duel.leads(*set) == leads).expect("one")
-    }
-
-    #[test]
-    fn followers_take_the_division_whose_leaders_cost_least_and_leaders_keep_theirs() {
-        let mut duel = duel();
-        let follower = set_of(&duel, None);
-        assert_eq!(duel.wanted(follower), FIXED);
-        for _ in 0..100 {
-            for set in 0..SETS {
-                duel.accessed(set);
-                if duel.leads(set) != Some(4) {
-                    duel.filled(set, 100);
-                }
+    /// Looks up so many lines of each set, one after the other.
+    fn go_round(duel: &mut Duel, lines: u32, waited_cycles: u64) {
+        for round in 0..1000 {
+            for set in 0..256 {
+                duel.looked_up(set, round % lines, true);
             }
+            duel.filled(READ_CYCLES);
+            duel.filled(READ_CYCLES + waited_cycles);
         }
-        let without = Division {
-            redundancy: 1,
-            diffs: 0,
-        };
-        assert_eq!(duel.winner(), without);
-        assert_eq!(duel.wanted(follower), without);
-        assert_eq!(duel.wanted(set_of(&duel, Some(0))), FIXED);
     }
 
     #[test]
-    fn chance_that_gives_leaders_more_accesses_decides_nothing() {
-        let mut duel = duel();
-        for round in 0..2000 {
-            for set in 0..SETS {
-                if duel.leads(set) != Some(1) || round % 4 == 0 {
-                    duel.accessed(set);
-                    duel.filled(set, 100);
-                    duel.asked_for_redundancy(set);
-                    duel.verified_by(set);
+    fn some_sets_of_each_bank_have_shadows() {
+        let duel = duel();
+        let shadows: Vec<usize> = (0..256).filter_map(|set| duel.shadow_of(set)).collect();
+        assert_eq!(shadows, (0..8).collect::<Vec<usize>>());
+    }
+
+    #[test]
+    fn the_application_gets_ways_that_its_lines_need() {
+        for (lines, wanted) in [
+            (13, FIXED),
+            (
+                15,
+                Division {
+                    redundancy: 1,
+                    diffs: 0,
+                },
+            ),
+        ] {
+            let mut duel = duel();
+            go_round(&mut duel, lines, 0);
+            assert_eq!(duel.wanted(), wanted);
+        }
+    }
+
+    #[test]
+    fn redundancy_gets_ways_that_spare_waiting() {
+        for (waited_cycles, redundancy) in [(0, 2), (500, 4)] {
+            let mut duel = duel();
+            for round in 0..1000 {
+                for set in 0..256 {
+                    duel.asked_for_redundancy(set, round % 4, true);
+                    duel.changed(set, round);
                 }
+                duel.accessed_redundancy(true);
+                duel.filled(READ_CYCLES);
+                duel.filled(READ_CYCLES + waited_cycles);
+                duel.looked_up(0, round, true);
             }
+            duel.decide();
+            assert_eq!(duel.wanted().redundancy, redundancy);
         }
-        assert_eq!(duel.winner(), FIXED);
     }
 
     #[test]
-    fn what_nobody_waits_for_counts_as_far_as_fills_wait() {
+    fn what_an_old_line_is_verified_by_is_not_asked_for_a_fill() {
         let mut duel = duel();
-        duel.filled(0, 100);
-        assert_eq!(duel.unwaited(WRITE), 0);
-        for _ in 0..2000 {
-            duel.filled(0, 250);
-        }
-        assert_eq!(duel.unwaited(WRITE), WRITE * SCALE);
-    }
-
-    #[test]
-    fn a_little_cheaper_is_not_enough() {
-        let mut duel = duel();
-        for round in 0..2000 {
-            for set in 0..SETS {
-                duel.accessed(set);
-                if duel.leads(set) != Some(5) || round % 32 != 0 {
-                    duel.filled(set, 100);
-                }
-            }
-        }
-        assert_eq!(duel.winner(), FIXED);
+        duel.written_back(false);
+        duel.asked_for_redundancy(0, 1, false);
+        duel.asked_for_redundancy(0, 2, false);
+        assert_eq!(duel.redundancy[0].seen.verifications, [1, 1]);
     }
 }

@@ -8,5 +8,6 @@ pub mod examine;
 mod file_system;
 mod fill;
 mod repair;
+pub mod shadow;
 pub mod state;
 mod write_back;

@@ -3,7 +3,7 @@
 //! A number holds where the overhead, the ratio less one, is within a third of the paper's or within two percentage points,
 //! whichever is more. The largest of several (`UpTo`) is compared with the largest of ours; of a range each workload has to lie
 //! within it, widened as a number is. The same is within two points, more and less are strict. A claim of several workloads
-//! holds where it does for each.
+//! holds where it does for each. How workloads of one kind compare with each other is judged at the paper's size alone.
 
 use crate::change::Change;
 use crate::claims::{CLAIMS, Claim, Metric, Side, Value};
@@ -104,7 +104,7 @@ impl Judge<'_> {
                 Err("caches and work are smaller than the paper's: only orders are judged".into())
             }
             _ => match claim.workload.split_once(" over ") {
-                Some(pair) => self.pair(claim, pair),
+                Some(pair) => self.pairs(claim, pair),
                 None => self.workloads(claim),
             },
         };
@@ -152,23 +152,38 @@ impl Judge<'_> {
         }
     }
 
-    /// What one workload has more of than another.
-    fn pair(
+    /// What workloads have more of than others.
+    fn pairs(
         &self,
         claim: &Claim,
         (first, second): (&str, &str),
     ) -> Result<Vec<(String, f64)>, String> {
+        if !self.has_numbers {
+            return Err("caches and work are smaller than the paper's, and at such sizes workloads of a kind \
+                 differ as their threads meet in banks"
+                .into());
+        }
         let sides = [measurable(claim.design)[0], measurable(claim.over)[0]];
-        let of = |name: &str| {
-            let workload = Workload::named(name)?[0];
+        let of = |workload: Workload| {
+            let name = workload.as_str();
             if self.workloads.is_some_and(|some| !some.contains(&workload)) {
                 return Err(format!("{name} was not run"));
             }
-            self.ratio(workload, sides, claim.metric)
+            let ratio = self.ratio(workload, sides, claim.metric)?;
+            Ok((format!("{name} {ratio:.3}"), ratio))
         };
-        let (first_ratio, second_ratio) = (of(first)?, of(second)?);
-        let what = format!("{first} {first_ratio:.3}, {second} {second_ratio:.3}: their ratio");
-        Ok(vec![(what, first_ratio / second_ratio)])
+        let mut ours = Vec::new();
+        for one in Workload::named(first)? {
+            let others = Workload::named(second)?.into_iter();
+            for other in others.filter(|other| *other != one) {
+                let ((one, one_ratio), (other, other_ratio)) = (of(one)?, of(other)?);
+                ours.push((
+                    format!("{one}, {other}: their ratio"),
+                    one_ratio / other_ratio,
+                ));
+            }
+        }
+        Ok(ours)
     }
 
     fn ratio(

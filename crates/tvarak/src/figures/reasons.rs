@@ -60,7 +60,7 @@ const REASONS: &[(&[&str], &str)] = &[
         BANDWIDTH,
     ),
     (&["stream-tvarak"], STREAM),
-    (&["stream-copy", "stream-scale", "stream-add"], STREAM_ORDER),
+    (&["stream-copy-most", "stream-triad-least"], STREAM_ORDER),
     (
         &[
             "choices-redis",

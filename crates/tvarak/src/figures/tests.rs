@@ -269,3 +269,30 @@ fn the_workloads_of_a_claim_are_those_of_its_name() {
     assert_eq!(of("tree-insert-page").len(), 3);
     assert!(!of("object-page").contains(&"fio-rand-read"));
 }
+
+#[test]
+fn workloads_are_compared_with_each_other_at_the_paper_s_size_alone() {
+    let of = |scale: u64| {
+        made_up(move |cell| match (cell.workload.as_str(), cell.design) {
+            (_, Design::Baseline) => 1000,
+            ("stream-copy", _) => 1500,
+            ("stream-scale", _) => scale,
+            ("stream-triad", _) => 1100,
+            _ => 1300,
+        })
+    };
+    for (scale, most, least) in [
+        (1200, Verdict::Held, Verdict::Held),
+        (1600, Verdict::NotHeld, Verdict::Held),
+        (1050, Verdict::Held, Verdict::NotHeld),
+    ] {
+        let results = of(scale);
+        assert_eq!(verdict(&results, "stream-copy-most-tvarak", true).0, most);
+        assert_eq!(
+            verdict(&results, "stream-triad-least-tvarak", true).0,
+            least
+        );
+        let quick = verdict(&results, "stream-copy-most-tvarak", false).0;
+        assert_eq!(quick, Verdict::NotMeasured);
+    }
+}

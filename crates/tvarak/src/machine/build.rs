@@ -115,7 +115,7 @@ fn controllers(parameters: &Parameters, design: Design, banks: Banks) -> Control
     if design.is_adaptive()
         && let (Some(caches), Some(diffs)) = (&mut caches, &mut diffs)
     {
-        diffs.adapt(|set| duel.wanted(set).diffs);
+        diffs.adapt(|_| duel.wanted().diffs);
         caches.adapt(duel);
     }
     Controllers {
@@ -139,11 +139,17 @@ fn duel(parameters: &Parameters, banks: Banks) -> Duel {
         diffs: own.diff_ways.value as u32,
     };
     let (count, adaptive) = (banks.count() as usize, &parameters.adaptive);
+    let times = device_times(&parameters.nvm, parameters.cores.frequency_mhz.value);
     let shape = DuelShape {
         bank_sets: banks.sets() / count,
-        leaders_every: adaptive.leaders_every.value as usize,
+        banks: count,
+        ways: parameters.llc.ways.value as u32,
+        shadowed_sets: adaptive.shadowed_sets.value as usize,
         round_accesses: adaptive.round_accesses.value,
         better_by: adaptive.better_by.value,
+        read_busy_cycles: times.read_busy_cycles,
+        write_busy_cycles: times.write_busy_cycles,
+        look_up_cycles: own.latency_cycles.value + parameters.llc.latency_cycles.value,
     };
     Duel::new(shape, fixed)
 }
@@ -164,8 +170,8 @@ impl Machine {
         let mut shared = Array::new(banks.sets(), ways);
         let controllers = controllers(parameters, design, banks);
         if let Some(duel) = controllers.duel() {
-            shared.limit_each(|set| {
-                let division = duel.wanted(set);
+            shared.limit_each(|_| {
+                let division = duel.wanted();
                 ways as u32 - division.redundancy - division.diffs
             });
         }

@@ -3,14 +3,13 @@
 //! It happens when the set is to take a line anyway. At each access to NVM on the way both of the controllers' invariants hold:
 //! what leaves is clean in the caches before it is written, and redundancy follows it as in any write-back.
 
-use crate::line::{Home, home};
 use crate::machine::state::Machine;
 use crate::mutants::{Mutant, mutated};
 
 impl Machine {
     /// Divides a set as the duel wants it now, if it is not.
     pub(in crate::machine) fn divide_anew(&mut self, set: usize, now: u64) {
-        let Some(wanted) = self.controllers.duel().map(|duel| duel.wanted(set)) else {
+        let Some(wanted) = self.controllers.duel().map(|duel| duel.wanted()) else {
             return;
         };
         let ways = self.llc.ways - wanted.redundancy - wanted.diffs;
@@ -30,12 +29,8 @@ impl Machine {
         }
     }
 
-    /// Lines whose diffs do not fit are written back; and all that are dirty, where there were none and now are.
+    /// Lines whose diffs do not fit are written back. Where there were none and now are, what is dirty stays so without one.
     fn divide_diffs(&mut self, set: usize, ways: u32, now: u64) {
-        let limit = |machine: &Machine| {
-            let diffs = machine.controllers.diffs.as_ref();
-            diffs.map_or(0, |diffs| diffs.limit_of(set))
-        };
         while let Some((line, diff)) =
             (self.controllers.diffs.as_mut()).and_then(|diffs| diffs.take_over(set, ways))
         {
@@ -45,17 +40,6 @@ impl Machine {
                 continue;
             }
             self.clean(line, Some(diff), now);
-        }
-        if limit(self) == 0 && ways > 0 && !mutated(Mutant::DirtyKeptByDivision) {
-            let taken: Vec<usize> = self.llc.array.taken_in(set).collect();
-            for slot in taken {
-                let line = self.llc.array.line(slot);
-                let is_covered =
-                    matches!(home(line), Home::Data(line) if self.controllers.covers(line));
-                if self.llc.entries[slot].is_dirty && is_covered {
-                    self.clean(line, None, now);
-                }
-            }
         }
         if let Some(diffs) = &mut self.controllers.diffs {
             diffs.divide(set, ways);

@@ -3,6 +3,7 @@
 use crate::controller::state::Loss;
 use crate::line::{Home, NO_LINE, Words, difference, home};
 use crate::machine::state::{Entry, Held, Machine};
+use crate::mutants::{Mutant, mutated};
 
 /// The cores of a directory's bits.
 fn ones(mut bits: u16) -> impl Iterator<Item = usize> {
@@ -41,8 +42,9 @@ impl Machine {
         let set = self.shared_set(line);
         let found = self.llc.array.find(set, line);
         self.counts.llc.note(found.is_some());
-        if let (Home::Data(_), Some(duel)) = (home(line), self.controllers.duel_mut()) {
-            duel.accessed(set);
+        if let Some(duel) = self.controllers.duel_mut() {
+            let is_nvm = matches!(home(line), Home::Data(_));
+            duel.looked_up(set, line, is_nvm);
         }
         let (slot, done) = match found {
             Some(slot) => {
@@ -116,8 +118,12 @@ impl Machine {
     fn fetch_shared(&mut self, set: usize, line: u32, now: u64) -> Result<(usize, u64), Loss> {
         let (words, done) = self.read_memory(line, now)?;
         self.divide_anew(set, now);
-        if let (Home::Data(_), Some(duel)) = (home(line), self.controllers.duel_mut()) {
-            duel.filled(set, done.saturating_sub(now));
+        if let Some(duel) = self.controllers.duel_mut() {
+            let cycles = done.saturating_sub(now);
+            match home(line) {
+                Home::Data(_) => duel.filled(cycles),
+                _ => duel.filled_from_dram(cycles),
+            }
         }
         let slot = self.llc.array.victim(set);
         self.evict_shared(slot, now);
@@ -136,8 +142,9 @@ impl Machine {
         now: u64,
     ) {
         let line = self.llc.array.line(slot);
+        let has_diff = self.has_diff(slot);
         self.llc.entries[slot].is_dirty = true;
-        let has_diff = self.has_diff(line);
+        self.note_changed(line);
         let words = &self.cores[core].l2_data[second];
         if !has_diff {
             self.llc.data[slot] = *words;
@@ -160,10 +167,22 @@ impl Machine {
         self.write_memory(line, &words, diff, now);
     }
 
-    /// Whether a line has a diff when it is dirty.
-    fn has_diff(&self, line: u32) -> bool {
+    /// Tells the duel of a line of the file that becomes dirty.
+    fn note_changed(&mut self, line: u32) {
+        let set = self.shared_set(line);
+        if matches!(home(line), Home::Data(line) if self.controllers.covers(line))
+            && let Some(duel) = self.controllers.duel_mut()
+        {
+            duel.changed(set, line);
+        }
+    }
+
+    /// Whether what becomes of a line is told by its diff: not of one that became dirty while its set had no ways for diffs.
+    fn has_diff(&self, slot: usize) -> bool {
+        let line = self.llc.array.line(slot);
+        let is_dirty = self.llc.entries[slot].is_dirty && !mutated(Mutant::DiffOfDirtyLine);
         let diffs = self.controllers.diffs.as_ref();
-        diffs.is_some_and(|diffs| diffs.keeps(line))
+        diffs.is_some_and(|diffs| diffs.keeps(line) && (!is_dirty || diffs.has(line)))
             && matches!(home(line), Home::Data(line) if self.controllers.covers(line))
     }
 
@@ -177,6 +196,7 @@ impl Machine {
         let diff = self.diff_of(slot, newest.as_ref());
         if let Some(words) = newest {
             self.llc.data[slot] = words;
+            self.note_changed(line);
         }
         let is_dirty = self.llc.entries[slot].is_dirty || newest.is_some();
         self.llc.array.clear(slot);
@@ -203,7 +223,7 @@ impl Machine {
     /// By what a line that leaves differs from NVM, with diffs: what it did so far, and what a core made of it since.
     fn diff_of(&mut self, slot: usize, newest: Option<&Words>) -> Option<Words> {
         let line = self.llc.array.line(slot);
-        if !self.has_diff(line) {
+        if !self.has_diff(slot) {
             return None;
         }
         let mut diff = None;

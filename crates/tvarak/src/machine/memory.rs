@@ -44,7 +44,7 @@ impl Machine {
                 if self.controllers.covers(line)
                     && let Some(duel) = self.controllers.duel_mut()
                 {
-                    duel.written_back(self.llc.banks.set(line), diff.is_some());
+                    duel.written_back(diff.is_some());
                 }
                 let nvm = &mut self.nvm;
                 let written = self

@@ -138,7 +138,7 @@ impl Parameters {
                     &self.cores.frequency_mhz,
                     &self.cores.fill_buffers,
                     &self.cores.bytes_per_instruction,
-                    &self.adaptive.leaders_every,
+                    &self.adaptive.shadowed_sets,
                     &self.adaptive.round_accesses,
                     &self.adaptive.better_by,
                     &self.nvm.banks,

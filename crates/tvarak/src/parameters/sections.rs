@@ -46,8 +46,8 @@ section! {
     }
 }
 section! {
-    /// Ways divided by set duelling, in the design that adapts.
-    Adaptive { leaders_every, round_accesses, better_by }
+    /// Ways divided at run time, in the design that adapts.
+    Adaptive { shadowed_sets, round_accesses, better_by }
 }
 section! {
     /// fio, as §4.5 has it.

@@ -47,7 +47,7 @@ fn trials(mutant: Mutant) {
         | Mutant::OwnCopyDropped
         | Mutant::DirtyRedundancyDropped
         | Mutant::RedundancyNotFlushed => power_may_fail(Design::Tvarak),
-        Mutant::CleanedByDivisionUnwritten | Mutant::DirtyKeptByDivision => {
+        Mutant::CleanedByDivisionUnwritten | Mutant::DiffOfDirtyLine => {
             power_may_fail(Design::Adaptive);
         }
         Mutant::LineSumNotUpdated => dimms_may_die(Design::Tvarak),

@@ -91,9 +91,9 @@ fn runs_take_what_they_took() {
         (
             "nstore-balanced",
             Design::Adaptive,
-            475_464,
+            474_455,
             188_961,
-            [2_523, 1_525],
+            [2_090, 1_137],
         ),
         (
             "fio-rand-write",
