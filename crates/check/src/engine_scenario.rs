@@ -3,6 +3,7 @@
 
 use crate::engine_shape::{EngineShape, Maker, Role, Roles};
 use crate::scenario::{Change, Item, Script, Shape, Step, write_all};
+use crate::scheduler::Policy;
 use forebay_lab::engines::Watermarks;
 
 /// A shape drawn from `rng`: mostly a cache that is smaller than its disk.
@@ -86,6 +87,34 @@ pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape, engine: &EngineShap
                 .collect()
         })
         .collect()
+}
+
+/// Now and then, for an engine with a cleaner, something else than at random: a block that is not cached is read, and
+/// while the disk is at it another actor writes the block, has it cleaned, and has others take its place.
+pub fn at_disk(rng: &mut fastrand::Rng, shape: &mut Shape) -> Option<(Script, Policy)> {
+    const BLOCKS: usize = 20;
+    let has_cleaner = shape.engine.is_some_and(|engine| engine.cleaner.is_some());
+    if !has_cleaner || rng.u8(..6) > 0 {
+        return None;
+    }
+    (shape.fill_on_read, shape.volume_blocks) = (true, BLOCKS);
+    let block = rng.usize(..BLOCKS);
+    let whole = |block, rng: &mut fastrand::Rng| write_all([(block, Change::Whole(rng.u64(..)))]);
+    let reader = vec![Step::Read { volume: 0, block }; rng.usize(2..=4)];
+    let mut writer = vec![
+        whole(block, rng),
+        [Step::Flush(0), Step::Background(0)][rng.usize(..2)].clone(),
+    ];
+    let mut others: Vec<usize> = (0..BLOCKS).filter(|other| *other != block).collect();
+    rng.shuffle(&mut others);
+    others.truncate(rng.usize(BLOCKS / 2..BLOCKS));
+    writer.extend(others.into_iter().map(|other| whole(other, rng)));
+    writer.extend([Step::Background(0), Step::Background(0)]);
+    let policy = Policy::AtBacking {
+        first: 0,
+        access: rng.u64(1..=4),
+    };
+    Some((vec![reader, writer], policy))
 }
 
 fn block(rng: &mut fastrand::Rng, shape: &Shape, hot: usize) -> usize {

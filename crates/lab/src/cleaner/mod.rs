@@ -10,7 +10,7 @@
 //! * Nothing holds the engine's mutex while the disk is written or synced. A round picks its blocks under the
 //!   mutex, copies each out under it, and has it again when the disk has all of them durably.
 //! * A block that changed meanwhile stays dirty, and is not evicted: what the disk has is not its newest version.
-//! * A client evicts nothing dirty: who lacks room makes a round of its own, or waits for the one in progress.
+//! * A client evicts nothing by itself: one that lacks room makes a round, or waits for the one in progress.
 //!
 //! How entries are changed on the medium, and in what order, is the engine's own.
 

@@ -23,7 +23,8 @@ struct Notices {
 /// A condition variable with a memory, so that no wakeup is lost.
 #[derive(Default)]
 pub(crate) struct Wakeup {
-    /// Set by who asks, and cleared by a thread that begins to look: who finds it set need not take the mutex.
+    /// Set by a client that asks, and cleared by a thread that begins to look: a client that finds it set need not take
+    /// the mutex.
     is_asked: AtomicBool,
     notices: Mutex<Notices>,
     changed: Condvar,

@@ -44,6 +44,11 @@ impl InFlight {
         !read.is_stale
     }
 
+    /// A round of the cleaner begins. One that the medium ended has left its claims.
+    pub(crate) fn begin_round(&mut self) {
+        self.claims.clear();
+    }
+
     /// The cleaner has picked a block.
     pub(crate) fn claim(&mut self, block: u64) {
         let before = self.claims.insert(block, false);
@@ -85,5 +90,8 @@ mod tests {
         assert!(in_flight.release(7));
         in_flight.claim(5);
         assert!(in_flight.release(5), "a change before the claim is in it");
+        in_flight.claim(5);
+        in_flight.begin_round();
+        in_flight.claim(5);
     }
 }

@@ -67,6 +67,7 @@ impl Cleanable for Spindle {
 
     fn pick(&self, goals: &[(usize, Goal)]) -> Vec<Picked> {
         let mut state = self.lock();
+        state.in_flight.begin_round();
         let mut picked = Vec::new();
         for &(pool, goal) in goals {
             let cache = Cache::BOTH[pool];

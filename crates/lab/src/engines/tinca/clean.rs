@@ -52,6 +52,7 @@ impl Cleanable for Tinca {
 
     fn pick(&self, goals: &[(usize, Goal)]) -> Vec<Picked> {
         let mut state = self.lock();
+        state.in_flight.begin_round();
         let mut picked = Vec::new();
         for &(pool, goal) in goals {
             let leaves = matches!(goal, Goal::Coldest(_) | Goal::ColdestClean(_));

@@ -14,6 +14,7 @@ impl Flashcache {
 
     /// Picks dirty blocks of the sets and claims them. What is clean need not leave: it is taken as it is.
     pub(in super::super) fn pick(&mut self, goals: &[(usize, Goal)]) -> Vec<Picked> {
+        self.in_flight.begin_round();
         let mut picked = Vec::new();
         for &(set, goal) in goals {
             let count = match goal {
