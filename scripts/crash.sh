@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two million distinct crash images of the release code, 100,000 with the entries in DRAM, of mirrored pools, of each
-# engine of the lab and of the file buffer, the papers' protocols as printed, every mutant, and the digests of what 10,000 scenarios
+# engine of the lab with and without the cleaner, and of the file buffer, the papers' protocols as printed, every mutant, and the digests of what 10,000 scenarios
 # store; the report of all is target/crash/report.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +18,10 @@ check run --images "${IMAGES:-2000000}" --seconds "${SECONDS_MAX:-3600}"
 for engine in forebay-in-dram forebay-checksum forebay-mirror forebay-parity classic ubj tinca spindle; do
     echo "$engine:"
     check run --engine "$engine" --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
+done
+for engine in classic ubj tinca spindle; do
+    echo "$engine with the cleaner:"
+    check run --engine "$engine" --cleaner --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 done
 check files --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 check printed

@@ -100,6 +100,9 @@ tests_and_images() {
     for engine in forebay-checksum forebay-mirror forebay-parity classic ubj tinca spindle; do
         step "crash-images-$engine" 60 check run --engine "$engine" --images 20000
     done
+    for engine in classic ubj tinca spindle; do
+        step "crash-images-$engine-cleaner" 30 check run --engine "$engine" --cleaner --images 10000
+    done
     step faults 20 "$PROGRAMS/forebay-verify" faults --quick
     step faults-parity 20 "$PROGRAMS/forebay-verify" faults --quick --pools parity
     step faults-checksum 20 "$PROGRAMS/forebay-verify" faults --quick --pools checksum

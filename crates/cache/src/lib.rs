@@ -110,6 +110,6 @@ pub mod internals {
 /// `unstable-internals`, which no program that keeps data enables.
 #[cfg(feature = "unstable-internals")]
 pub mod unstable {
-    pub use crate::policy::{journal, replace};
+    pub use crate::policy::{journal, plan, replace};
     pub use crate::testing::*;
 }

@@ -24,6 +24,9 @@ struct Choice {
     /// The paper's protocol exactly as printed
     #[arg(long)]
     as_printed: bool,
+    /// With the cleaner that the papers' engines can have
+    #[arg(long, conflicts_with = "as_printed")]
+    cleaner: bool,
 }
 
 /// How much is done
@@ -151,6 +154,7 @@ impl Choice {
     fn subject(&self) -> Result<Subject> {
         match self.as_printed {
             true => Ok(self.engine.printed()?),
+            false if self.cleaner => Ok(self.engine.cleaned()?),
             false => Ok(self.engine),
         }
     }

@@ -39,6 +39,7 @@ fn options(shape: &Shape, engine: &EngineShape) -> EngineOptions {
         journal_blocks: Some(engine.journal_blocks as u64),
         set_blocks: engine.set_blocks,
         as_printed: engine.as_printed,
+        cleaner: engine.cleaner,
         fill_on_read: shape.fill_on_read,
         background: false,
         ..EngineOptions::default()
@@ -230,6 +231,7 @@ impl Actor for EngineActor<'_> {
             Step::Read { block, .. } => self.read(*block, 1),
             Step::ReadRange { block, count } => self.read(*block, *count),
             Step::Flush(_) => self.engine.engine.flush(),
+            Step::Background(_) => self.engine.engine.background_turn(),
             _ => unreachable!("scripts for engines have no {step:?}"),
         };
         done.or_else(|error| self.engine.excuse(self.world, error))

@@ -3,9 +3,16 @@
 
 use crate::engine_shape::{EngineShape, Maker, Role, Roles};
 use crate::scenario::{Change, Item, Script, Shape, Step, write_all};
+use crate::scheduler::Policy;
+use forebay_lab::engines::Watermarks;
 
 /// A shape drawn from `rng`: mostly a cache that is smaller than its disk.
-pub fn random_shape(rng: &mut fastrand::Rng, maker: Maker, as_printed: bool) -> Shape {
+pub fn random_shape(
+    rng: &mut fastrand::Rng,
+    maker: Maker,
+    as_printed: bool,
+    has_cleaner: bool,
+) -> Shape {
     let block_bytes = match rng.u8(..16) {
         0 => 4096,
         1..=3 => 512,
@@ -28,6 +35,7 @@ pub fn random_shape(rng: &mut fastrand::Rng, maker: Maker, as_printed: bool) -> 
         set_blocks: [4, 8][rng.usize(..2)],
         journal_blocks: rng.usize(8..=16),
         roles: Roles(roles),
+        cleaner: has_cleaner.then(|| random_marks(rng)),
     };
     Shape {
         block_bytes,
@@ -35,6 +43,15 @@ pub fn random_shape(rng: &mut fastrand::Rng, maker: Maker, as_printed: bool) -> 
         volume_blocks: rng.usize(3..=20),
         fill_on_read: rng.bool(),
         ..smallest(engine)
+    }
+}
+
+/// Blocks are written back as they leave, or ahead of need, or at once.
+fn random_marks(rng: &mut fastrand::Rng) -> Watermarks {
+    Watermarks {
+        dirty_low_per_mille: [0, 250, 1000][rng.usize(..3)],
+        dirty_high_per_mille: [500, 1000][rng.usize(..2)],
+        free_low_per_mille: [2, 200, 400][rng.usize(..3)],
     }
 }
 
@@ -63,13 +80,41 @@ pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape, engine: &EngineShap
             let house = if keeps_house { 12 } else { 1 };
             (0..rng.usize(1..=steps))
                 .map(|_| match rng.u8(..24) {
-                    roll if roll < house => housekeeping(rng),
+                    roll if roll < house => housekeeping(rng, engine),
                     roll if roll < house + reads => read(rng, shape, hot),
                     _ => transaction(rng, shape, engine, hot),
                 })
                 .collect()
         })
         .collect()
+}
+
+/// Now and then, for an engine with a cleaner, something else than at random: a block that is not cached is read, and
+/// while the disk is at it another actor writes the block, has it cleaned, and has others take its place.
+pub fn at_disk(rng: &mut fastrand::Rng, shape: &mut Shape) -> Option<(Script, Policy)> {
+    const BLOCKS: usize = 20;
+    let has_cleaner = shape.engine.is_some_and(|engine| engine.cleaner.is_some());
+    if !has_cleaner || rng.u8(..6) > 0 {
+        return None;
+    }
+    (shape.fill_on_read, shape.volume_blocks) = (true, BLOCKS);
+    let block = rng.usize(..BLOCKS);
+    let whole = |block, rng: &mut fastrand::Rng| write_all([(block, Change::Whole(rng.u64(..)))]);
+    let reader = vec![Step::Read { volume: 0, block }; rng.usize(2..=4)];
+    let mut writer = vec![
+        whole(block, rng),
+        [Step::Flush(0), Step::Background(0)][rng.usize(..2)].clone(),
+    ];
+    let mut others: Vec<usize> = (0..BLOCKS).filter(|other| *other != block).collect();
+    rng.shuffle(&mut others);
+    others.truncate(rng.usize(BLOCKS / 2..BLOCKS));
+    writer.extend(others.into_iter().map(|other| whole(other, rng)));
+    writer.extend([Step::Background(0), Step::Background(0)]);
+    let policy = Policy::AtBacking {
+        first: 0,
+        access: rng.u64(1..=4),
+    };
+    Some((vec![reader, writer], policy))
 }
 
 fn block(rng: &mut fastrand::Rng, shape: &Shape, hot: usize) -> usize {
@@ -120,7 +165,10 @@ fn change(rng: &mut fastrand::Rng, role: Role) -> Change {
     }
 }
 
-fn housekeeping(rng: &mut fastrand::Rng) -> Step {
+fn housekeeping(rng: &mut fastrand::Rng, engine: &EngineShape) -> Step {
+    if engine.cleaner.is_some() && rng.u8(..4) > 0 {
+        return Step::Background(0);
+    }
     match rng.u8(..24) {
         0..=17 => Step::Flush(0),
         18 if rng.bool() => Step::FailFence {
@@ -135,7 +183,7 @@ fn housekeeping(rng: &mut fastrand::Rng) -> Step {
 }
 
 /// What an actor does in a systematic script. Block 1 is written whole and in parts, block 2 in
-/// parts.
+/// parts. With a cleaner the flush is what that does at a wakeup.
 const MOVES: [fn(u64) -> Step; 7] = [
     |seed| write_all([(0, Change::Whole(seed))]),
     |seed| {
@@ -181,7 +229,12 @@ fn prelude(number: usize) -> Vec<Step> {
 }
 
 /// The shape and the script with this number.
-pub fn systematic_script(number: usize, maker: Maker, as_printed: bool) -> (Shape, Script) {
+pub fn systematic_script(
+    number: usize,
+    maker: Maker,
+    as_printed: bool,
+    has_cleaner: bool,
+) -> (Shape, Script) {
     let rest = number % SCRIPTS;
     let (start, rest) = (rest % PRELUDES, rest / PRELUDES);
     let (a, b) = (rest % MOVES.len(), rest / MOVES.len());
@@ -197,6 +250,17 @@ pub fn systematic_script(number: usize, maker: Maker, as_printed: bool) -> (Shap
         set_blocks: 4,
         journal_blocks: 12,
         roles: Roles(0b10_11_00),
+        cleaner: has_cleaner.then_some(Watermarks {
+            dirty_low_per_mille: 0,
+            dirty_high_per_mille: 1000,
+            free_low_per_mille: 200,
+        }),
     });
-    (shape, vec![first, second])
+    let mut script = vec![first, second];
+    if has_cleaner {
+        let flushes = script.iter_mut().flatten();
+        let flushes = flushes.filter(|step| matches!(step, Step::Flush(_)));
+        flushes.for_each(|step| *step = Step::Background(0));
+    }
+    (shape, script)
 }

@@ -4,7 +4,7 @@
 use crate::faulty;
 use forebay::Backing;
 use forebay_lab::Engine;
-use forebay_lab::engines::{self, EngineName, EngineOptions};
+use forebay_lab::engines::{self, EngineName, EngineOptions, Watermarks};
 use forebay_pmem::Region;
 use std::fmt;
 
@@ -59,6 +59,8 @@ pub struct EngineShape {
     pub maker: Maker,
     /// Its paper's protocol exactly as printed.
     pub as_printed: bool,
+    /// The marks of its cleaner, if it has one; actors do its threads' work.
+    pub cleaner: Option<Watermarks>,
     /// Elements of its ring, if it has one.
     pub ring_elements: u64,
     /// Blocks of a set, if it has sets.

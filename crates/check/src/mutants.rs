@@ -68,7 +68,10 @@ impl Fault {
         );
         let medium = faults_of!(forebay_pmem::mutants, |_| Subject::Pool);
         let lab = faults_of!(forebay_lab::mutants, |mutant: mutants::Mutant| {
-            Subject::engine(mutant.engine(), false)
+            match mutant.is_of_cleaner() {
+                true => Subject::engine_with_cleaner(mutant.engine()),
+                false => Subject::engine(mutant.engine(), false),
+            }
         });
         let files = faults_of!(forebay_files::mutants, |_| Subject::Files);
         let own = pool.into_iter().chain(medium);

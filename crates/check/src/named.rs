@@ -1,5 +1,6 @@
 //! Scenarios by their names: how they are called, to be replayed, and all that each is made of.
 
+use crate::engine_scenario;
 use crate::focus::Focus;
 use crate::lost;
 use crate::rebuilt;
@@ -126,9 +127,12 @@ impl Scenario {
         match self {
             Scenario::Random(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);
-                let shape = subject.random_shape(&mut rng);
-                let script = random_script(&mut rng, &shape);
-                let policy = Policy::random(&mut rng, script.len(), 200);
+                let mut shape = subject.random_shape(&mut rng);
+                let mut script = random_script(&mut rng, &shape);
+                let mut policy = Policy::random(&mut rng, script.len(), 200);
+                if let Some(drawn) = engine_scenario::at_disk(&mut rng, &mut shape) {
+                    (script, policy) = drawn;
+                }
                 (shape, script, policy, rng)
             }
             Scenario::Focused(seed) | Scenario::Directed(seed) => {

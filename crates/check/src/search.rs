@@ -191,6 +191,7 @@ mod tests {
         let subject = Subject::Engine {
             maker: Maker::Faulty(fault),
             as_printed: false,
+            has_cleaner: false,
         };
         search.limits(subject, 1)
     }

@@ -48,6 +48,8 @@ pub enum Subject {
         maker: Maker,
         /// Its paper's protocol exactly as printed.
         as_printed: bool,
+        /// With the cleaner that all of them can have.
+        has_cleaner: bool,
     },
     /// The durable file buffer over a real directory.
     Files,
@@ -80,6 +82,30 @@ impl Subject {
         Subject::Engine {
             maker: Maker::Lab(name),
             as_printed,
+            has_cleaner: false,
+        }
+    }
+
+    /// An engine of the lab with its cleaner.
+    pub const fn engine_with_cleaner(name: EngineName) -> Subject {
+        Subject::Engine {
+            maker: Maker::Lab(name),
+            as_printed: false,
+            has_cleaner: true,
+        }
+    }
+
+    /// The same with the cleaner that the papers' engines can have.
+    pub fn cleaned(self) -> Result<Subject, String> {
+        match self {
+            Subject::Engine {
+                maker: Maker::Lab(name),
+                as_printed: false,
+                ..
+            } if Subject::PAPERS.contains(&name) => Ok(Subject::engine_with_cleaner(name)),
+            _ => Err(String::from(
+                "--cleaner goes with --engine classic, ubj, tinca or spindle, without --as-printed",
+            )),
         }
     }
 
@@ -105,9 +131,14 @@ impl Subject {
             Subject::PoolChecksum => format!(" --engine {CHECKSUM}"),
             Subject::PoolMirrored => format!(" --engine {MIRRORED}"),
             Subject::PoolRows => format!(" --engine {ROWS}"),
-            Subject::Engine { maker, as_printed } => {
+            Subject::Engine {
+                maker,
+                as_printed,
+                has_cleaner,
+            } => {
                 let printed = if as_printed { " --as-printed" } else { "" };
-                format!(" --engine {maker}{printed}")
+                let cleaner = if has_cleaner { " --cleaner" } else { "" };
+                format!(" --engine {maker}{printed}{cleaner}")
             }
             Subject::Files => String::from(" --engine files"),
         }
@@ -121,9 +152,14 @@ impl Subject {
             Subject::PoolChecksum => format!("{what}_checksum"),
             Subject::PoolMirrored => format!("{what}_mirror"),
             Subject::PoolRows => format!("{what}_parity"),
-            Subject::Engine { maker, as_printed } => {
+            Subject::Engine {
+                maker,
+                as_printed,
+                has_cleaner,
+            } => {
                 let printed = if as_printed { "_as_printed" } else { "" };
-                format!("{what}_{maker}{printed}")
+                let cleaner = if has_cleaner { "_cleaner" } else { "" };
+                format!("{what}_{maker}{printed}{cleaner}")
             }
             Subject::Files => format!("{what}_files"),
         }
@@ -133,9 +169,11 @@ impl Subject {
     pub fn random_shape(self, rng: &mut fastrand::Rng) -> Shape {
         match self {
             _ if self.is_pool() => Shape::random(rng),
-            Subject::Engine { maker, as_printed } => {
-                engine_scenario::random_shape(rng, maker, as_printed)
-            }
+            Subject::Engine {
+                maker,
+                as_printed,
+                has_cleaner,
+            } => engine_scenario::random_shape(rng, maker, as_printed, has_cleaner),
             _ => unreachable!("files have no shape"),
         }
     }
@@ -153,9 +191,11 @@ impl Subject {
     pub fn systematic_script(self, number: usize) -> (Shape, Script) {
         match self {
             _ if self.is_pool() => systematic::script(number),
-            Subject::Engine { maker, as_printed } => {
-                engine_scenario::systematic_script(number, maker, as_printed)
-            }
+            Subject::Engine {
+                maker,
+                as_printed,
+                has_cleaner,
+            } => engine_scenario::systematic_script(number, maker, as_printed, has_cleaner),
             _ => unreachable!("files have no systematic scripts"),
         }
     }

@@ -82,7 +82,7 @@ pub fn measure(options: &RunOptions) -> Result<(), Failure> {
     let plans: Vec<(Figure, Plan)> = chosen
         .into_iter()
         .map(|figure| {
-            let plan = (figure.plan)(&scope);
+            let plan = figure.planned(&scope);
             (figure, plan)
         })
         .collect();

@@ -58,6 +58,15 @@ pub trait Engine: Send + Sync {
     /// The backing failed; what it did not take stays cached.
     fn flush(&self) -> Result<()>;
 
+    /// Does what its background threads would do at a wakeup, for a checker that runs none; nothing where its design
+    /// has none.
+    ///
+    /// # Errors
+    /// The backing or the medium failed.
+    fn background_turn(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// What it did and how it stands.
     fn stats(&self) -> EngineStats;
 }

@@ -41,6 +41,18 @@ impl EngineName {
             EngineName::Forebay => "forebay",
         }
     }
+
+    /// What a series of it with the cleaner is called; none for Forebay, whose own always works.
+    #[must_use]
+    pub const fn with_cleaner(self) -> Option<&'static str> {
+        match self {
+            EngineName::Classic => Some("classic-cleaner"),
+            EngineName::Ubj => Some("ubj-cleaner"),
+            EngineName::Tinca => Some("tinca-cleaner"),
+            EngineName::Spindle => Some("spindle-cleaner"),
+            EngineName::Forebay => None,
+        }
+    }
 }
 
 impl fmt::Display for EngineName {

@@ -6,6 +6,7 @@
 //! leaves open, and where its protocol as printed loses data, is in `docs/inside/papers.md`.
 
 mod action;
+mod cleaner;
 pub mod dax;
 pub mod disk;
 mod engine;

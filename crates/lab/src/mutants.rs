@@ -16,6 +16,12 @@ forebay_pmem::define_mutants! {
         ClassicEntryBeforeContent,
         /// What recovery believes after a kill is not made durable.
         ClassicBeliefNotDurable,
+        /// The cleaner takes a block for clean that was written again meanwhile.
+        ClassicCleanerIgnoresRewrite,
+        /// The cleaner takes blocks for clean that the disk has not synced.
+        ClassicCleanerBeforeSync,
+        /// What a read found is kept although the block was written meanwhile.
+        ClassicStaleFill,
         /// The commit record is not ordered after blocks and entries.
         UbjRecordUnordered,
         /// Checkpointed blocks are not synced.
@@ -24,6 +30,12 @@ forebay_pmem::define_mutants! {
         UbjVersionsFreedTogether,
         /// What recovery believes after a kill is not made durable.
         UbjBeliefNotDurable,
+        /// The cleaner takes a block for clean that was written again meanwhile.
+        UbjCleanerIgnoresRewrite,
+        /// The cleaner takes blocks for clean that the disk has not synced.
+        UbjCleanerBeforeSync,
+        /// What a read found is kept although the block was written meanwhile.
+        UbjStaleFill,
         /// Head is not ordered after the ring's element.
         TincaHeadUnordered,
         /// Tail moves before log blocks are buffer blocks.
@@ -32,6 +44,12 @@ forebay_pmem::define_mutants! {
         TincaFreedBeforeSync,
         /// What recovery believes after a kill is not made durable.
         TincaBeliefNotDurable,
+        /// The cleaner takes a block for clean that was written again meanwhile.
+        TincaCleanerIgnoresRewrite,
+        /// The cleaner takes blocks for clean that the disk has not synced.
+        TincaCleanerBeforeSync,
+        /// What a read found is kept although the block was written meanwhile.
+        TincaStaleFill,
         /// An entry is not ordered after the ring's element that leads back from it.
         SpindleElementUnordered,
         /// Metadata is updated in place before its log is durable.
@@ -40,6 +58,12 @@ forebay_pmem::define_mutants! {
         SpindleFreedBeforeSync,
         /// What recovery believes after a kill is not made durable.
         SpindleBeliefNotDurable,
+        /// The cleaner takes a block for clean that was written again meanwhile.
+        SpindleCleanerIgnoresRewrite,
+        /// The cleaner takes blocks for clean that the disk has not synced.
+        SpindleCleanerBeforeSync,
+        /// What a read found is kept although the block was written meanwhile.
+        SpindleStaleFill,
     }
 }
 
@@ -52,5 +76,12 @@ impl Mutant {
             .into_iter()
             .find(|engine| name.starts_with(engine.as_str()));
         found.expect("every mutant is named after its engine")
+    }
+
+    /// Whether it is a fault of the engine with its cleaner.
+    #[must_use]
+    pub fn is_of_cleaner(self) -> bool {
+        let name = self.name();
+        name.contains("_cleaner_") || name.ends_with("_stale_fill")
     }
 }

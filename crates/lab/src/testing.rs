@@ -58,6 +58,8 @@ pub(crate) enum TestStep {
     },
     Read(u64),
     Flush,
+    /// What the cleaner does at a wakeup.
+    Turn,
 }
 
 /// Blocks with the seeds of what they get.
@@ -70,7 +72,7 @@ impl TestStep {
             TestStep::Commit(data) => Some((data.clone(), Vec::new())),
             TestStep::Update(block, seed) => Some((Vec::new(), vec![(*block, *seed)])),
             TestStep::Mixed { data, inodes } => Some((data.clone(), inodes.clone())),
-            TestStep::Read(_) | TestStep::Flush => None,
+            TestStep::Read(_) | TestStep::Flush | TestStep::Turn => None,
         }
     }
 }
@@ -175,6 +177,7 @@ impl Rig {
                 );
             }
             TestStep::Flush => engine.flush().expect("flush"),
+            TestStep::Turn => engine.background_turn().expect("a turn"),
             _ => {}
         }
     }
@@ -199,6 +202,9 @@ impl Rig {
 
     /// A random step; transactions have at most `blocks_max` blocks.
     pub(crate) fn random_step(&self, rng: &mut fastrand::Rng, blocks_max: usize) -> TestStep {
+        if self.options.cleaner.is_some() && rng.u8(..6) == 0 {
+            return TestStep::Turn;
+        }
         let block = rng.u64(..self.disk_blocks as u64);
         match rng.u8(..20) {
             0..=8 => {

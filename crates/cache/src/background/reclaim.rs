@@ -8,6 +8,7 @@
 
 use crate::background::Pipeline;
 use crate::error::Result;
+use crate::policy::plan;
 
 impl Pipeline {
     /// Frees up to `wanted` slots: of the coldest blocks where hardly any are clean, otherwise of the
@@ -28,15 +29,14 @@ impl Pipeline {
     fn is_dirty_throughout(&self) -> bool {
         let slots = u64::from(self.media().geometry.room());
         let dirty = self.table().states().dirty_count();
-        dirty > slots - slots / 8
-            && dirty <= self.slots_of(self.engine.wakeup().watermarks.low_per_mille())
-            && self.engine.wakeup().pace.limit().is_none()
+        let low = self.slots_of(self.engine.wakeup().watermarks.low_per_mille());
+        plan::is_dirty_throughout(slots, dirty, low) && self.engine.wakeup().pace.limit().is_none()
     }
 
     /// Writes back what is dirty of the coldest blocks, up to `wanted` but no more than reclaim lacks,
     /// and evicts them.
     fn reclaim_coldest(&self, wanted: usize) -> Result<usize> {
-        let ample = 2 * self.engine.free_target();
+        let ample = plan::ample(self.engine.free_target());
         let free = self
             .table()
             .slots()

@@ -8,11 +8,9 @@ use crate::error::Result;
 use crate::media::entry::Entry;
 use crate::media::layout::ELEMENT_BYTES;
 use crate::mutants::{Mutant, mutated};
+pub(crate) use crate::policy::plan::EVICT_BATCH_MAX;
 use crate::table::slot_ref::SlotRef;
 use crate::table::states::{STATE_DIRTY, STATE_WRITING};
-
-/// Blocks evicted with one record and one fence.
-pub(crate) const EVICT_BATCH_MAX: usize = 64;
 
 impl Engine {
     /// Evicts up to `wanted` clean blocks, best victims first; returns how many went.

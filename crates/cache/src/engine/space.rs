@@ -1,6 +1,7 @@
 //! How much is free, and how much should be.
 
 use super::Engine;
+use crate::policy::plan;
 
 impl Engine {
     /// Whether fewer slots, or entries, are free than reclaim keeps: where blocks share slots, entries
@@ -12,7 +13,7 @@ impl Engine {
 
     /// Whether reclaim may rest: twice as much is free.
     pub(crate) fn has_ample_space(&self) -> bool {
-        let ample = 2 * self.free_target();
+        let ample = plan::ample(self.free_target());
         self.table.slots().free_count() >= ample && self.free_entries() >= ample
     }
 
@@ -25,7 +26,7 @@ impl Engine {
     /// Slots, and entries, that reclaim keeps free.
     pub(crate) fn free_target(&self) -> u64 {
         let slots = u64::from(self.media().geometry.room());
-        (slots * u64::from(self.free_low_per_mille) / 1000).max(1)
+        plan::free_target(slots, self.free_low_per_mille)
     }
 
     /// Called by a committer that found a lane full: a small log fills up long before the checkpointer

@@ -4,6 +4,7 @@
 pub(crate) mod candidates;
 pub mod journal;
 pub(crate) mod pace;
+pub mod plan;
 pub(crate) mod predictor;
 pub mod replace;
 pub(crate) mod watermarks;

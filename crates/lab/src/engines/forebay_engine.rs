@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Engine, EngineStats, EngineTransaction};
+use forebay::unstable::background_turn;
 use forebay::{
     Backing, ErrorKind, Pool, PoolOptions, Region, ReplacementPolicy, Result, RuntimeOptions,
     Transaction, Volume,
@@ -14,11 +15,8 @@ use forebay::{
 use super::{EngineName, EngineOptions};
 use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks};
 
-/// Dirty blocks stay as long as an engine with LRU keeps them, so that overwrites meet them: all slots
-/// may be dirty, and then reclaim writes the coldest back itself.
-const DIRTY_PER_MILLE: u32 = 1000;
-/// Slots that reclaim keeps free; a writer that finds none reclaims a batch itself.
-const FREE_LOW_PER_MILLE: u32 = 2;
+/// Flusher, reclaimer and checkpointer.
+const THREADS: u8 = 3;
 
 /// How often a commit without background threads tries again for room that others are making: more
 /// often than they pass points at which a checker may switch threads.
@@ -120,13 +118,14 @@ fn pool_options(region_bytes: u64, options: &EngineOptions) -> Result<PoolOption
 
 /// Without background threads a writer that finds no room writes back and evicts itself.
 fn runtime_of(options: &EngineOptions) -> RuntimeOptions {
+    let marks = options.cleaner.unwrap_or_default();
     RuntimeOptions::default()
         .background(options.background)
         .accept_stale(options.accept_stale)
         .fill_on_read(options.fill_on_read)
-        .dirty_high_per_mille(DIRTY_PER_MILLE)
-        .dirty_low_per_mille(DIRTY_PER_MILLE)
-        .free_low_per_mille(FREE_LOW_PER_MILLE)
+        .dirty_high_per_mille(marks.dirty_high_per_mille)
+        .dirty_low_per_mille(marks.dirty_low_per_mille)
+        .free_low_per_mille(marks.free_low_per_mille)
         // The papers' order, so that what is dirty differs by the room for it alone.
         .replacement(ReplacementPolicy::Lru)
 }
@@ -178,6 +177,10 @@ impl Engine for ForebayEngine {
 
     fn flush(&self) -> Result<()> {
         self.volume.flush()
+    }
+
+    fn background_turn(&self) -> Result<()> {
+        (0..THREADS).try_for_each(|thread| background_turn(&self.pool, thread))
     }
 
     fn stats(&self) -> EngineStats {

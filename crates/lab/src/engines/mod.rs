@@ -15,7 +15,7 @@ use forebay::{Backing, Region, Result};
 
 pub use crate::engine_name::EngineName;
 use crate::shared::{Header, marks};
-pub use options::{EngineOptions, JournalMode};
+pub use options::{EngineOptions, JournalMode, Watermarks};
 
 /// Which paper's engine a region holds, by its header; none for anything else, a pool of Forebay's own
 /// among it.

@@ -1,5 +1,6 @@
 //! What engines are made with.
 
+pub use crate::cleaner::Watermarks;
 use crate::shared::ContentBy;
 
 /// What the journaling client above Classic journals; JBD2 calls them modes.
@@ -41,7 +42,10 @@ pub struct EngineOptions {
     pub fill_on_read: bool,
     /// Take a disk although its mark says that its newest data is elsewhere (`docs/inside/marks.md`).
     pub accept_stale: bool,
-    /// Forebay's own threads for write-back; without, its caller drives it.
+    /// The cleaner that all designs have in common, with these marks; none for eviction block by block on the client's
+    /// thread, as the papers' text has it. Forebay's own write-back always works, by the usual marks if none are given.
+    pub cleaner: Option<Watermarks>,
+    /// Threads for write-back; without, callers drive it.
     pub background: bool,
 }
 
@@ -68,6 +72,7 @@ impl Default for EngineOptions {
             as_printed: false,
             flushes_content: false,
             fill_on_read: true,
+            cleaner: None,
             background: true,
             accept_stale: false,
         }

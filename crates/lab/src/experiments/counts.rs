@@ -7,13 +7,14 @@ use crate::engines::EngineName;
 use crate::measure::CountsRow;
 use crate::workload::WorkloadSpec;
 
-/// The cells of the rows, workload by workload.
+/// The cells of the rows, workload by workload: each engine as printed and with the cleaner.
 ///
 /// # Errors
 /// None: every listed workload has its specification.
 pub fn counts_cells(scope: &Scope) -> Result<Vec<Cell>> {
-    let pairs = pairs(scope)?;
-    Ok(pairs.into_iter().map(|(_, _, cell)| cell).collect())
+    let pairs = pairs(scope)?.into_iter();
+    let cells = pairs.flat_map(|(_, _, cell)| both(cell));
+    Ok(cells.collect())
 }
 
 /// The rows of the cells that were measured.
@@ -21,23 +22,37 @@ pub fn counts_cells(scope: &Scope) -> Result<Vec<Cell>> {
 /// # Errors
 /// As [`counts_cells`].
 pub fn counts_rows(laboratory: &Laboratory) -> Result<Vec<CountsRow>> {
-    let rows = pairs(laboratory.scope())?.into_iter();
-    let rows = rows.filter_map(
-        |(engine, workload, cell)| match laboratory.outcome(&cell)? {
-            Outcome::Work(work) => Some(CountsRow::new(engine, workload, &work.measurement)),
-            Outcome::Blocks(_) => None,
-        },
-    );
+    let pairs = pairs(laboratory.scope())?.into_iter();
+    let rows = pairs.filter_map(|(engine, workload, cell)| row(laboratory, engine, workload, cell));
     Ok(rows.collect())
 }
 
-fn pairs(scope: &Scope) -> Result<Vec<(EngineName, &'static str, Cell)>> {
+/// A cell as printed, and the same with the cleaner.
+pub(super) fn both(cell: WorkCell) -> [Cell; 2] {
+    [Cell::Work(cell.clone()), Cell::Work(cell.with_cleaner())]
+}
+
+/// The row of both, if both were measured.
+pub(super) fn row(
+    laboratory: &Laboratory,
+    engine: EngineName,
+    workload: &str,
+    cell: WorkCell,
+) -> Option<CountsRow> {
+    let measured = both(cell).map(|cell| match laboratory.outcome(&cell)? {
+        Outcome::Work(work) => Some(&work.measurement),
+        Outcome::Blocks(_) => None,
+    });
+    let [printed, cleaned] = measured;
+    Some(CountsRow::new(engine, workload, printed?, cleaned?))
+}
+
+fn pairs(scope: &Scope) -> Result<Vec<(EngineName, &'static str, WorkCell)>> {
     let mut pairs = Vec::new();
     for name in WorkloadSpec::NAMES {
         let workload = WorkloadSpec::named(name, scope.scale)?;
         for engine in &scope.engines {
-            let cell = Cell::Work(WorkCell::new(*engine, workload.clone()));
-            pairs.push((*engine, name, cell));
+            pairs.push((*engine, name, WorkCell::new(*engine, workload.clone())));
         }
     }
     Ok(pairs)

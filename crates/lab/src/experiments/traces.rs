@@ -1,7 +1,9 @@
 //! A real machine's block trace on several engines.
 
-use super::{Cell, Extent, Laboratory, Outcome, Scope, WorkCell};
+use super::counts::{both, row};
+use super::{Cell, Extent, Laboratory, Scope, WorkCell};
 use crate::disk::DiskKind;
+use crate::engines::EngineName;
 use crate::measure::CountsRow;
 use crate::workload::{Trace, WorkloadSpec};
 
@@ -40,28 +42,29 @@ impl TraceRun {
         }
     }
 
-    /// A cell for each engine of the scope.
+    /// The cells of each engine of the scope.
     #[must_use]
     pub fn cells(&self, scope: &Scope) -> Vec<Cell> {
-        let cell = |engine| {
-            Cell::Work(WorkCell {
-                disk: self.disk,
-                extent: Some(self.extent),
-                ..WorkCell::new(engine, self.workload.clone())
-            })
-        };
-        scope.engines.iter().map(|engine| cell(*engine)).collect()
+        let engines = scope.engines.iter();
+        engines
+            .flat_map(|engine| both(self.cell(*engine)))
+            .collect()
     }
 
     /// The rows of the cells that were measured.
     #[must_use]
     pub fn rows(&self, laboratory: &Laboratory) -> Vec<CountsRow> {
-        let scope = laboratory.scope();
-        let cells = self.cells(scope).into_iter().zip(&scope.engines);
-        let rows = cells.filter_map(|(cell, engine)| match laboratory.outcome(&cell)? {
-            Outcome::Work(work) => Some(CountsRow::new(*engine, &self.name, &work.measurement)),
-            Outcome::Blocks(_) => None,
-        });
+        let engines = laboratory.scope().engines.iter();
+        let rows =
+            engines.filter_map(|engine| row(laboratory, *engine, &self.name, self.cell(*engine)));
         rows.collect()
+    }
+
+    fn cell(&self, engine: EngineName) -> WorkCell {
+        WorkCell {
+            disk: self.disk,
+            extent: Some(self.extent),
+            ..WorkCell::new(engine, self.workload.clone())
+        }
     }
 }

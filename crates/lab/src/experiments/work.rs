@@ -9,7 +9,7 @@ use forebay_pmem::pause_emulation;
 
 use super::{Scope, loads};
 use crate::disk::DiskKind;
-use crate::engines::{EngineName, EngineOptions, JournalMode};
+use crate::engines::{EngineName, EngineOptions, JournalMode, Watermarks};
 use crate::measure::{self, CellOptions, Measurement};
 use crate::workload::{Action, BLOCK_BYTES, Operation, Workload, WorkloadSpec};
 
@@ -30,6 +30,8 @@ pub struct WorkCell {
     pub journal_mode: JournalMode,
     /// Off for Tinca's Figure 4 only.
     pub updates_metadata: bool,
+    /// With the cleaner that all designs have in common. Forebay's own always works.
+    pub has_cleaner: bool,
     /// How large and how long; none for what the scope's scale says.
     pub extent: Option<Extent>,
 }
@@ -66,14 +68,31 @@ impl WorkCell {
             has_flushes: true,
             journal_mode: JournalMode::Data,
             updates_metadata: true,
+            has_cleaner: false,
             extent: None,
+        }
+    }
+
+    /// The same with the cleaner that all designs have in common: the comparison that conclusions rest on. Forebay's
+    /// is the same cell.
+    #[must_use]
+    pub fn with_cleaner(self) -> WorkCell {
+        WorkCell {
+            has_cleaner: self.engine != EngineName::Forebay,
+            ..self
         }
     }
 
     /// For progress and for failures.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{} under {}", self.engine, loads::name(&self.workload))
+        let cleaner = if self.has_cleaner {
+            " with the cleaner"
+        } else {
+            ""
+        };
+        let load = loads::name(&self.workload);
+        format!("{}{cleaner} under {load}", self.engine)
     }
 
     /// Measures it on a fresh region and a fresh disk.
@@ -100,6 +119,7 @@ impl WorkCell {
             engine_options: EngineOptions {
                 journal_mode: self.journal_mode,
                 updates_metadata: self.updates_metadata,
+                cleaner: self.has_cleaner.then(Watermarks::default),
                 flushes_content: scope.flushes_content,
                 ..EngineOptions::default()
             },

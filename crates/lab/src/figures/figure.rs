@@ -3,7 +3,7 @@
 use forebay_harness::Shape;
 
 use crate::engines::EngineName;
-use crate::experiments::{Cell, Metric, Scope};
+use crate::experiments::{Cell, Metric, Scope, WorkCell};
 
 /// Which paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Figure {
     pub shape: Shape,
     /// Why ours may have another shape than the paper's; empty where there is nothing to say.
     pub caveat: &'static str,
-    /// Its places and series within a scope.
+    /// Its places and series as printed within a scope; [`Figure::planned`] has all of them.
     pub plan: fn(&Scope) -> Plan,
 }
 
@@ -81,9 +81,52 @@ impl Plan {
         let cells = self.series.iter().flat_map(|series| &series.cells);
         cells.flatten().cloned()
     }
+
+    /// The same with a second series behind each of an engine of the papers: that engine with the cleaner.
+    fn with_cleaner(self) -> Plan {
+        let both = |series: PlannedSeries| [Some(series.clone()), series.with_cleaner()];
+        Plan {
+            places: self.places,
+            series: self.series.into_iter().flat_map(both).flatten().collect(),
+        }
+    }
+}
+
+impl PlannedSeries {
+    /// The same with the cleaner; none where that is nothing else, or the series is no engine's under a workload.
+    fn with_cleaner(&self) -> Option<PlannedSeries> {
+        let work = |cell: &Option<Cell>| match cell {
+            Some(Cell::Work(cell)) => Some(cell.clone()),
+            Some(Cell::Blocks(_)) | None => None,
+        };
+        let cells: Vec<WorkCell> = self.cells.iter().map(work).collect::<Option<_>>()?;
+        let engine = cells.first()?.engine;
+        let key = engine
+            .with_cleaner()
+            .filter(|_| self.key == engine.as_str())?;
+        let cleaned = cells
+            .into_iter()
+            .map(|cell| Some(Cell::Work(cell.with_cleaner())));
+        Some(PlannedSeries {
+            key,
+            name: format!("{}, cleaner", self.name),
+            cells: cleaned.collect(),
+        })
+    }
 }
 
 impl Figure {
+    /// Its plan within a scope; of a throughput, with the cleaner that all designs have in common beside each design as
+    /// printed.
+    #[must_use]
+    pub fn planned(&self, scope: &Scope) -> Plan {
+        let plan = (self.plan)(scope);
+        match self.metric {
+            Metric::WritesPerSecond | Metric::OperationsPerSecond => plan.with_cleaner(),
+            _ => plan,
+        }
+    }
+
     /// How reports head it.
     #[must_use]
     pub fn heading(&self) -> String {

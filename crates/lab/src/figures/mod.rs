@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn every_series_has_a_cell_for_each_place_and_the_baseline_is_one_of_them() {
         for figure in all() {
-            let plan = (figure.plan)(&Scope::quick(1));
+            let plan = figure.planned(&Scope::quick(1));
             assert!(
                 !plan.places.is_empty() && !plan.series.is_empty(),
                 "{}",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::disk::DiskKind;
-use crate::engines::EngineName;
+use crate::engines::{EngineName, Watermarks};
 use crate::workload::{Scale, WorkloadSpec};
 use forebay::EmulatedMedia;
 
@@ -22,8 +22,10 @@ fn options(engine: EngineName, workload: &str) -> CellOptions {
 #[test]
 fn every_engine_serves_every_workload_with_the_right_bytes() {
     for name in WorkloadSpec::NAMES {
-        for engine in ENGINES {
-            let options = options(engine, name);
+        let forms = ENGINES.map(|engine| [(engine, None), (engine, Some(Watermarks::default()))]);
+        for (engine, cleaner) in forms.into_iter().flatten() {
+            let mut options = options(engine, name);
+            options.engine_options.cleaner = cleaner;
             let mut cell = Cell::open(&options).unwrap();
             let measured = cell.measure(&options, &mut |_, _| {}).unwrap();
             assert_eq!(measured.operations, 600);

@@ -2,12 +2,14 @@
 
 use std::io;
 
+use forebay::unstable::plan;
 use forebay::{Backing, BackingCounters, Error, ErrorKind, Result, WriteRun};
 
 /// Bytes that a write holds in DRAM at a time.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The disk.
+#[derive(Clone)]
 pub(crate) struct Disk {
     backing: Backing,
     block_bytes: usize,
@@ -47,20 +49,26 @@ impl Disk {
             for (block, bytes) in batch.iter().zip(buffer.chunks_exact_mut(self.block_bytes)) {
                 read(block, bytes)?;
             }
-            let mut rest = &buffer[..];
-            let neighbours = batch.chunk_by(|one, next| number(one) + 1 == number(next));
-            let runs: Vec<WriteRun<'_>> = neighbours
-                .map(|run| {
-                    let (bytes, after) = rest.split_at(run.len() * self.block_bytes);
-                    rest = after;
-                    let offset = self.offset(number(&run[0]));
-                    WriteRun { offset, bytes }
-                })
-                .collect();
-            let written: io::Result<()> = self.backing.write_runs(&runs).into_iter().collect();
-            written.map_err(|source| self.error(source))?;
+            let numbers: Vec<u64> = batch.iter().map(&number).collect();
+            self.write_copied(&numbers, &buffer)?;
         }
         Ok(())
+    }
+
+    /// Writes blocks, given by ascending number, whose bytes lie one behind the other in `bytes`; neighbours
+    /// as one run. They survive a power cut after the next [`Disk::sync`], and not before.
+    pub(crate) fn write_copied(&self, numbers: &[u64], bytes: &[u8]) -> Result<()> {
+        let blocks_max = plan::run_blocks(self.block_bytes);
+        let runs = plan::runs(numbers, |one, next| one + 1 == *next, |_| blocks_max);
+        let runs: Vec<WriteRun<'_>> = runs
+            .into_iter()
+            .map(|run| WriteRun {
+                offset: self.offset(numbers[run.start]),
+                bytes: &bytes[run.start * self.block_bytes..run.end * self.block_bytes],
+            })
+            .collect();
+        let written: io::Result<()> = self.backing.write_runs(&runs).into_iter().collect();
+        written.map_err(|source| self.error(source))
     }
 
     /// Makes everything written before durable.

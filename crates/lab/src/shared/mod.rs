@@ -3,6 +3,7 @@
 mod content;
 mod disk;
 mod header;
+mod in_flight;
 pub(crate) mod marks;
 mod medium;
 mod read;
@@ -11,6 +12,7 @@ mod transaction;
 pub(crate) use content::ContentBy;
 pub(crate) use disk::Disk;
 pub(crate) use header::{HEADER_BYTES, Header};
+pub(crate) use in_flight::InFlight;
 pub(crate) use medium::{check_alive, check_medium, fence, refused};
-pub(crate) use read::{check_blocks, read_blocks};
+pub(crate) use read::{ReadThrough, check_blocks, read_through};
 pub(crate) use transaction::{BufferedTransaction, ChangedBlock, CommitBlocks};

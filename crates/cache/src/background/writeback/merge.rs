@@ -2,6 +2,7 @@
 
 use crate::backing::FaultDomain;
 use crate::media::entry::{Entry, Key, Kind};
+use crate::policy::plan;
 
 /// A block that was copied out.
 pub(super) struct InFlightBlock {
@@ -22,25 +23,28 @@ pub(super) struct Extent {
 
 /// Merges neighbours of one volume, sorted by block, into extents of at most `blocks_max`.
 pub(super) fn extents(in_flight: &[InFlightBlock], blocks_max: usize) -> Vec<Extent> {
-    let mut extents: Vec<Extent> = Vec::new();
-    for (number, block) in in_flight.iter().enumerate() {
-        let zero = block.entry.kind() == Kind::Zero;
-        if let Some(last) = extents.last_mut()
-            && last.zero == zero
-            && in_flight[number - 1].key.block() + 1 == block.key.block()
-            && in_flight[number - 1].domain == block.domain
-            && (zero || last.count < blocks_max)
-        {
-            last.count += 1;
-        } else {
-            extents.push(Extent {
-                first: number,
-                count: 1,
-                zero,
-            });
-        }
-    }
-    extents
+    let is_zero = |block: &InFlightBlock| block.entry.kind() == Kind::Zero;
+    let runs = plan::runs(
+        in_flight,
+        |one, next| {
+            is_zero(one) == is_zero(next)
+                && one.key.block() + 1 == next.key.block()
+                && one.domain == next.domain
+        },
+        |first| {
+            if is_zero(first) {
+                usize::MAX
+            } else {
+                blocks_max
+            }
+        },
+    );
+    let extent = |run: std::ops::Range<usize>| Extent {
+        first: run.start,
+        count: run.len(),
+        zero: is_zero(&in_flight[run.start]),
+    };
+    runs.into_iter().map(extent).collect()
 }
 
 #[cfg(test)]

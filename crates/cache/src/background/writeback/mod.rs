@@ -29,6 +29,7 @@ use crate::backing::{AlignedBuffer, Backing, FailedDomains, FaultDomain, WriteRu
 use crate::error::Result;
 use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
+use crate::policy::plan::{self, ROUND_BLOCKS};
 use crate::sync::Ordering;
 use crate::table::states::{STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::table::word_set_queue::numbers;
@@ -38,22 +39,16 @@ use merge::{Extent, InFlightBlock, extents};
 use state::RoundState;
 pub(crate) use state::WriteBack;
 
-/// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
-const ROUND_BYTES_MAX: usize = 4 << 20;
-/// The same in front of a backing that prefers long rounds; so much at once is copied out all the same.
+/// Bytes of a round in front of a backing that prefers long rounds; so much at once is copied out all the same.
 const LONG_ROUND_BYTES_MAX: usize = 32 << 20;
 /// Long rounds that a pool's slots make at least.
 const LONG_ROUNDS_OF_A_POOL: usize = 16;
-/// Blocks of a round, whatever their size; a word of the queue always fits.
-const ROUND_BLOCKS: std::ops::RangeInclusive<usize> = 64..=4096;
 /// Background rounds that a pool's slots make at least: each lowers the dirty level by no more than
 /// one of them.
 const ROUNDS_OF_A_POOL: usize = 128;
 /// Dirty entries taken off the queue and put in order at once. Many more than a round has: the
 /// denser they lie on the disk, the more of them are neighbours.
 const BACKLOG_BLOCKS: usize = 64 << 10;
-/// Longest merged run: beyond it devices split the request anyway.
-const RUN_BYTES_MAX: usize = 1 << 20;
 
 impl Pipeline {
     /// One round; returns how many blocks are clean now.
@@ -168,8 +163,7 @@ impl Pipeline {
 
     /// Blocks that are copied out at once, at most: those of a round, unless rounds are long.
     pub(crate) fn round_blocks(&self) -> usize {
-        (ROUND_BYTES_MAX / self.engine.block_bytes())
-            .clamp(*ROUND_BLOCKS.start(), *ROUND_BLOCKS.end())
+        plan::round_blocks(self.engine.block_bytes())
     }
 
     /// Blocks of a background round: fewer in front of a slow backing, so that the dirty level
@@ -371,7 +365,7 @@ impl Pipeline {
         buffer: &[u8],
     ) -> FailedDomains {
         let block_bytes = self.engine.block_bytes();
-        let extents = extents(in_flight, (RUN_BYTES_MAX / block_bytes).max(1));
+        let extents = extents(in_flight, plan::run_blocks(block_bytes));
         let offset = |extent: &Extent| in_flight[extent.first].key.block() * block_bytes as u64;
         let data = || extents.iter().filter(|extent| !extent.zero);
         let runs: Vec<WriteRun<'_>> = data()

@@ -249,6 +249,11 @@ impl Geometry {
         (self.block_bytes / ENTRY_BYTES) as u64
     }
 
+    /// The metadata block that has a slot's entry.
+    pub(super) fn metadata_block_of(&self, slot: u32) -> u64 {
+        u64::from(slot) / self.entries_per_block()
+    }
+
     /// Metadata blocks of the region.
     pub(super) fn metadata_blocks(&self) -> u64 {
         self.slots.div_ceil(self.entries_per_block())

@@ -12,9 +12,11 @@
 //! in place before. In `None` blocks are durable one by one: after a crash any part of a
 //! transaction may be there, and a block that was being written in place may be torn at 8 bytes.
 //!
-//! One mutex is around everything. It is one device and one committing transaction, too, in the
-//! design.
+//! One mutex is around everything but reads of the disk that miss: it is one device and one committing
+//! transaction, too, in the design. Without the cleaner a writer cleans under it; with it ([`clean`]) the
+//! disk is written without, but where a transaction needs more than half of a set.
 
+mod clean;
 mod flashcache;
 mod journal;
 mod layout;
@@ -29,19 +31,25 @@ use forebay::{Backing, ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions, JournalMode};
+use crate::cleaner::{Cleaner, with_threads};
+use crate::mutants::Mutant;
 use crate::shared::{
-    BufferedTransaction, ChangedBlock, CommitBlocks, Header, check_blocks, read_blocks, refused,
+    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, InFlight, ReadThrough,
+    check_blocks, read_through, refused,
 };
-use flashcache::Flashcache;
+use flashcache::{Cleaning, Flashcache};
 use journal::Journal;
 use layout::{Geometry, check_block_bytes};
 use nvm_device::NvmDevice;
 
-pub(crate) struct Classic {
+struct Classic {
     geometry: Geometry,
     mode: JournalMode,
     fill_on_read: bool,
     transaction_blocks_max: usize,
+    /// The same as the cache's.
+    disk: Disk,
+    cleaner: Option<Cleaner>,
     state: Mutex<State>,
 }
 
@@ -80,7 +88,7 @@ pub(crate) fn create(
     };
     header.write(device.region(), &backing)?;
     let cache = Flashcache::new(device, backing, geometry);
-    Ok(Box::new(Classic::new(cache, journal, options)))
+    Classic::boxed(cache, journal, options)
 }
 
 /// Recovers the Classic that `region` holds: the cache's table from its metadata blocks, then the
@@ -116,7 +124,7 @@ pub(crate) fn open(
         0 => None,
         _ => Some(Journal::open(&mut cache)?),
     };
-    Ok(Box::new(Classic::new(cache, journal, options)))
+    Classic::boxed(cache, journal, options)
 }
 
 fn check_mode(geometry: &Geometry, options: &EngineOptions) -> Result<()> {
@@ -131,26 +139,36 @@ fn check_mode(geometry: &Geometry, options: &EngineOptions) -> Result<()> {
 }
 
 impl Classic {
-    fn new(cache: Flashcache, journal: Option<Journal>, options: &EngineOptions) -> Classic {
+    fn boxed(
+        mut cache: Flashcache,
+        journal: Option<Journal>,
+        options: &EngineOptions,
+    ) -> Result<Box<dyn Engine>> {
         let transaction_blocks_max = match (&journal, options.journal_mode) {
             (None, _) | (_, JournalMode::None) => cache.geometry().journal_first() as usize,
             (Some(journal), _) => journal.transaction_blocks_max(),
         };
-        Classic {
+        if options.cleaner.is_some() {
+            // Recovery has cleaned by itself.
+            cache.set_cleaning(Cleaning::InBackground);
+        }
+        let classic = Classic {
             geometry: *cache.geometry(),
             mode: options.journal_mode,
             fill_on_read: options.fill_on_read,
             transaction_blocks_max,
+            disk: cache.disk().clone(),
+            cleaner: options.cleaner.map(Cleaner::new),
             state: Mutex::new(State {
                 cache,
                 journal,
                 stats: EngineStats::default(),
             }),
+        };
+        match classic.cleaner {
+            Some(_) => with_threads(classic, options.background),
+            None => Ok(Box::new(classic)),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock_or_yield(&self.state)
     }
 }
 
@@ -160,31 +178,6 @@ impl State {
         let journal = self.journal.as_ref();
         let waits = journal.is_some_and(|journal| journal.waiting(number).is_some());
         waits || self.cache.is_cached(number)
-    }
-
-    /// Reads blocks of the disk; neighbours that are not cached come with one request.
-    fn read(&mut self, first: u64, out: &mut [u8], block_bytes: usize, fill: bool) -> Result<()> {
-        read_blocks(
-            self,
-            first,
-            out,
-            block_bytes,
-            |state, number| state.has(number).then_some(()),
-            |state, (), number, part| {
-                let journal = state.journal.as_ref();
-                match journal.and_then(|journal| journal.waiting(number)) {
-                    Some(bytes) => part.copy_from_slice(bytes),
-                    None => state.cache.read(number, part, fill)?,
-                }
-                state.stats.read_hits += 1;
-                Ok(())
-            },
-            |state, number, part| {
-                state.cache.read(number, part, fill)?;
-                state.stats.read_misses += (part.len() / block_bytes) as u64;
-                Ok(())
-            },
-        )
     }
 
     /// Commits blocks, those of `in_place` past the log and before it.
@@ -213,6 +206,7 @@ impl State {
 }
 
 fn write_in_place(cache: &mut Flashcache, blocks: &[&ChangedBlock]) -> Result<()> {
+    cache.check_room(blocks.iter().map(|block| block.number))?;
     let mut blocks = blocks.iter();
     blocks.try_for_each(|block| cache.write(block.number, &block.bytes))
 }
@@ -224,14 +218,62 @@ impl CommitBlocks for Classic {
             JournalMode::Ordered => blocks.iter().partition(|block| block.changed.is_none()),
             JournalMode::None => (blocks.iter().collect(), Vec::new()),
         };
-        let mut state = self.lock();
-        let hits = blocks.iter().filter(|block| state.has(block.number));
-        let write_hits = hits.count() as u64;
-        state.commit(&in_place, &logged)?;
-        state.stats.commits += 1;
-        state.stats.blocks_committed += blocks.len() as u64;
-        state.stats.write_hits += write_hits;
-        Ok(())
+        self.with_room(|state| {
+            let hits = blocks.iter().filter(|block| state.has(block.number));
+            let write_hits = hits.count() as u64;
+            for block in blocks {
+                // A reader that waits for the disk returns what waits for its checkpoint.
+                state.cache.in_flight().note_change(block.number);
+            }
+            state.commit(&in_place, &logged)?;
+            state.stats.commits += 1;
+            state.stats.blocks_committed += blocks.len() as u64;
+            state.stats.write_hits += write_hits;
+            Ok(())
+        })
+    }
+}
+
+impl ReadThrough for Classic {
+    type State = State;
+    const STALE_FILL: Mutant = Mutant::ClassicStaleFill;
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock_or_yield(&self.state)
+    }
+
+    fn in_flight(state: &mut State) -> &mut InFlight {
+        state.cache.in_flight()
+    }
+
+    fn is_cached(&self, state: &State, block: u64) -> bool {
+        state.has(block)
+    }
+
+    fn read_cached(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<bool> {
+        let journal = state.journal.as_ref();
+        match journal.and_then(|journal| journal.waiting(block)) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None if !state.cache.read_cached(block, out)? => return Ok(false),
+            None => {}
+        }
+        state.stats.read_hits += 1;
+        Ok(true)
+    }
+
+    fn read_disk(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.disk.read(block, out)
+    }
+
+    fn note_misses(&self, state: &mut State, blocks: u64) {
+        state.stats.read_misses += blocks;
+    }
+
+    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        match self.fill_on_read {
+            true => state.cache.keep(block, bytes),
+            false => Ok(()),
+        }
     }
 }
 
@@ -258,18 +300,19 @@ impl Engine for Classic {
     }
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let block_bytes = self.geometry.block_bytes;
         check_blocks(self, block, out.len())?;
-        let fill = self.fill_on_read;
-        self.lock().read(block, out, block_bytes, fill)
+        read_through(self, block, out)
     }
 
     fn flush(&self) -> Result<()> {
-        let State { cache, journal, .. } = &mut *self.lock();
-        if let Some(journal) = journal {
-            journal.checkpoint_all(cache)?;
+        self.with_room(|State { cache, journal, .. }| match journal {
+            Some(journal) => journal.checkpoint_all(cache),
+            None => Ok(()),
+        })?;
+        match &self.cleaner {
+            Some(cleaner) => cleaner.flush(self),
+            None => self.lock().cache.clean_all(),
         }
-        cache.clean_all()
     }
 
     /// A block that waits in the page cache for its checkpoint is a hit when it is read or written;

@@ -46,6 +46,9 @@ impl Spindle {
                 return Err(error);
             }
         };
+        for changed in blocks {
+            state.in_flight.note_change(changed.number);
+        }
         let start = state.position;
         let records = self.log_metadata(start, &plan);
         let written = self.write_blocks(state, &plan)?;

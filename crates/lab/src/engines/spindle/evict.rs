@@ -86,8 +86,7 @@ impl Spindle {
             self.media.store_mapping(cache, entry, Some(mapping));
             match cache {
                 Cache::Data => {
-                    let cached = state.data.entries[entry as usize].as_mut();
-                    cached.expect("an entry in use").mapping = mapping;
+                    state.data.set_mapping(entry, mapping);
                     data.push(entry);
                 }
                 Cache::Metadata => {

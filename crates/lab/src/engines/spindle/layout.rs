@@ -55,6 +55,11 @@ pub(super) enum Cache {
     Metadata,
 }
 
+impl Cache {
+    /// Both, in the order of their numbers.
+    pub(super) const BOTH: [Cache; 2] = [Cache::Data, Cache::Metadata];
+}
+
 /// Where a cached block is, and whether the disk has it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {

@@ -8,9 +8,11 @@
 //! By default it keeps what an engine promises under every crash image; `as_printed` leaves out the
 //! repairs, each of which is one place with a comment "as printed". `docs/inside/papers.md` lists them.
 //!
-//! One lock is around everything in DRAM, held for a whole commit, read or flush: the paper has one
-//! committing transaction.
+//! One lock is around everything in DRAM, held for a whole commit: the paper has one committing
+//! transaction. It is not held while a read that misses waits for the disk. Without the cleaner a client
+//! evicts under it, block by block; with it ([`clean`]) the disk is written without.
 
+mod clean;
 mod commit;
 mod cuckoo;
 mod evict;
@@ -22,26 +24,29 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use crate::{Engine, EngineStats, EngineTransaction};
 use forebay::{Backing, ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
+use crate::cleaner::{Cleaner, with_threads};
+use crate::mutants::Mutant;
 use crate::shared::{
-    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, check_alive, check_blocks,
-    read_blocks, refused,
+    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, InFlight, ReadThrough,
+    check_alive, check_blocks, read_through, refused,
 };
 use layout::{Cache, Layout};
 use media::Media;
 use state::{Place, State};
 
 /// The engine.
-pub(crate) struct Spindle {
+struct Spindle {
     media: Media,
     disk: Disk,
     fills_on_read: bool,
+    cleaner: Option<Cleaner>,
     state: Mutex<State>,
 }
 
@@ -109,59 +114,27 @@ impl Spindle {
         options: &EngineOptions,
     ) -> Result<Box<dyn Engine>> {
         let state = media.recover()?;
-        Ok(Box::new(Spindle {
+        let spindle = Spindle {
             disk: Disk::new(backing, media.layout.block_bytes as usize),
             media,
             fills_on_read: options.fill_on_read,
+            cleaner: options.cleaner.map(Cleaner::new),
             state: Mutex::new(state),
-        }))
-    }
-
-    fn read_cached(
-        &self,
-        state: &mut State,
-        place: Place,
-        block: u64,
-        out: &mut [u8],
-    ) -> Result<()> {
-        match place {
-            Place::Data(entry) => {
-                let slot = state.data.at(entry).mapping.slot;
-                self.media.read_slot(Cache::Data, slot, block, out)?;
-                state.data.lru.touch(entry);
-            }
-            Place::Metadata(slot) => {
-                self.media.read_slot(Cache::Metadata, slot, block, out)?;
-                state.metadata.access(slot, 1);
-            }
+        };
+        match spindle.cleaner {
+            Some(_) => with_threads(spindle, options.background),
+            None => Ok(Box::new(spindle)),
         }
-        state.tallies.read_hits += 1;
-        Ok(())
-    }
-
-    /// Reads neighbours that are not cached with one request to the disk, and brings them in.
-    fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        self.disk.read(block, out)?;
-        let block_bytes = self.block_bytes();
-        state.tallies.read_misses += (out.len() / block_bytes) as u64;
-        for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
-            match self.fill(state, number, bytes) {
-                // The block was read all the same.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Backing { .. } | ErrorKind::Corrupt { .. }
-                    ) => {}
-                result => result?,
-            }
-        }
-        Ok(())
     }
 
     /// Brings a block that was just read from the disk into the data cache.
-    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
-        if !self.fills_on_read {
-            return Ok(());
+    fn fill_locked(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        if let Some(cleaner) = &self.cleaner {
+            // The cleaner works by how that leaves it.
+            cleaner.note(&state.level(Cache::Data));
+            if state.data.free_slots.is_empty() {
+                return Ok(());
+            }
         }
         if state.data.free_slots.is_empty() {
             self.evict_data(state, &|_| false)?;
@@ -179,6 +152,65 @@ impl Spindle {
         state.set_data(entry, cached);
         state.assert_at_rest();
         Ok(())
+    }
+}
+
+impl ReadThrough for Spindle {
+    type State = State;
+    const STALE_FILL: Mutant = Mutant::SpindleStaleFill;
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock_or_yield(&self.state)
+    }
+
+    fn in_flight(state: &mut State) -> &mut InFlight {
+        &mut state.in_flight
+    }
+
+    fn is_cached(&self, state: &State, block: u64) -> bool {
+        state.index.get(block).is_some()
+    }
+
+    fn read_cached(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<bool> {
+        match state.index.get(block).expect("it is cached") {
+            Place::Data(entry) => {
+                let slot = state.data.at(entry).mapping.slot;
+                self.media.read_slot(Cache::Data, slot, block, out)?;
+                state.data.lru.touch(entry);
+            }
+            Place::Metadata(slot) => {
+                self.media.read_slot(Cache::Metadata, slot, block, out)?;
+                state.metadata.access(slot, 1);
+            }
+        }
+        state.tallies.read_hits += 1;
+        Ok(true)
+    }
+
+    fn read_disk(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.disk.read(block, out)
+    }
+
+    fn note_misses(&self, state: &mut State, blocks: u64) {
+        state.tallies.read_misses += blocks;
+    }
+
+    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        if !self.fills_on_read {
+            return Ok(());
+        }
+        match self.fill_locked(state, block, bytes) {
+            // The block was read all the same.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Backing { .. } | ErrorKind::Corrupt { .. }
+                ) =>
+            {
+                Ok(())
+            }
+            filled => filled,
+        }
     }
 }
 
@@ -209,27 +241,20 @@ impl Engine for Spindle {
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         check_blocks(self, block, out.len())?;
-        let mut state = lock_or_yield(&self.state);
         check_alive(&self.media.region)?;
-        read_blocks(
-            &mut *state,
-            block,
-            out,
-            self.block_bytes(),
-            |state, number| state.index.get(number),
-            |state, place, number, part| self.read_cached(state, place, number, part),
-            |state, number, part| self.read_missing(state, number, part),
-        )
+        read_through(self, block, out)
     }
 
     fn flush(&self) -> Result<()> {
-        let mut state = lock_or_yield(&self.state);
         check_alive(&self.media.region)?;
-        self.flush_locked(&mut state)
+        match &self.cleaner {
+            Some(cleaner) => cleaner.flush(self),
+            None => self.flush_locked(&mut self.lock()),
+        }
     }
 
     fn stats(&self) -> EngineStats {
-        let state = lock_or_yield(&self.state);
+        let state = self.lock();
         let (cached_blocks, dirty_blocks) = state.counts();
         let layout = &self.media.layout;
         EngineStats {
@@ -245,8 +270,26 @@ impl Engine for Spindle {
 
 impl CommitBlocks for Spindle {
     fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
-        let mut state = lock_or_yield(&self.state);
-        check_alive(&self.media.region)?;
-        self.commit_locked(&mut state, blocks)
+        let Some(cleaner) = &self.cleaner else {
+            let mut state = self.lock();
+            check_alive(&self.media.region)?;
+            return self.commit_locked(&mut state, blocks);
+        };
+        loop {
+            let mut state = self.lock();
+            check_alive(&self.media.region)?;
+            let Some((cache, slots)) = self.lacking(&state, blocks) else {
+                self.commit_locked(&mut state, blocks)?;
+                let levels = Cache::BOTH.map(|cache| state.level(cache));
+                let is_above_high = levels.map(|level| cleaner.note(&level));
+                drop(state);
+                return match is_above_high.contains(&true) {
+                    true => cleaner.keep_below_high(self),
+                    false => Ok(()),
+                };
+            };
+            drop(state);
+            cleaner.make_room(self, cache as usize, slots as u64)?;
+        }
     }
 }

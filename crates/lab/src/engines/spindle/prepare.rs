@@ -95,6 +95,19 @@ impl Spindle {
         Ok(plan)
     }
 
+    /// Which cache lacks room for the transaction, and how many free slots it needs: with a cleaner nothing is evicted
+    /// here.
+    pub(super) fn lacking(&self, state: &State, blocks: &[ChangedBlock]) -> Option<(Cache, usize)> {
+        let (data, metadata) = self.divide(blocks);
+        let is_arriving =
+            |(changed, _): &&Change<'_>| state.metadata_slot(changed.number).is_none();
+        let arriving = metadata.iter().filter(is_arriving).count();
+        if state.metadata.free_slots.len() < arriving {
+            return Some((Cache::Metadata, arriving));
+        }
+        (state.data.free_slots.len() < data.len()).then_some((Cache::Data, data.len()))
+    }
+
     /// Blocks for the data cache; blocks for the metadata cache with the sub-blocks that change.
     fn divide<'b>(&self, blocks: &'b [ChangedBlock]) -> (Vec<&'b ChangedBlock>, Vec<Change<'b>>) {
         let layout = &self.media.layout;

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::EngineStats;
+use crate::cleaner::Level;
+use crate::shared::InFlight;
 use forebay::unstable::replace::Links;
 
 use super::cuckoo::Cuckoo;
@@ -32,6 +34,8 @@ pub(super) struct DataCache {
     pub(super) free_slots: Vec<u32>,
     /// By entry.
     pub(super) lru: Links,
+    /// Blocks that the disk lacks.
+    dirty: u64,
 }
 
 /// A block of the metadata cache.
@@ -48,6 +52,8 @@ pub(super) struct MetadataCache {
     pub(super) free_slots: Vec<u32>,
     /// Accesses and slot of every block, the least accessed one first (§3.3).
     by_accesses: BTreeSet<(u64, u32)>,
+    /// Blocks that the disk lacks.
+    dirty: u64,
 }
 
 /// All of it, under the engine's one lock.
@@ -57,6 +63,8 @@ pub(super) struct State {
     pub(super) metadata: MetadataCache,
     /// The next ring position. Between commits Head and Tail are both here.
     pub(super) position: u64,
+    /// Reads of the disk, and what the cleaner is at.
+    pub(super) in_flight: InFlight,
     /// What was done since the engine was opened; only the counts kept nowhere else.
     pub(super) tallies: EngineStats,
 }
@@ -72,13 +80,16 @@ impl State {
                 free_entries: Vec::new(),
                 free_slots: Vec::new(),
                 lru: Links::new(data as usize),
+                dirty: 0,
             },
             metadata: MetadataCache {
                 entries: vec![None; metadata as usize],
                 free_slots: Vec::new(),
                 by_accesses: BTreeSet::new(),
+                dirty: 0,
             },
             position: 0,
+            in_flight: InFlight::default(),
             tallies: EngineStats::default(),
         }
     }
@@ -101,7 +112,7 @@ impl State {
 
     /// Notes what a data entry says now; its block is the most recently used one.
     pub(super) fn set_data(&mut self, entry: u32, cached: CachedData) {
-        self.data.entries[entry as usize] = Some(cached);
+        self.data.replace(entry, Some(cached));
         self.index.insert(cached.block, Place::Data(entry));
         self.data.lru.touch(entry);
     }
@@ -109,7 +120,7 @@ impl State {
     /// Forgets a data entry; it and its NVM block are free.
     pub(super) fn free_data(&mut self, entry: u32) {
         let cached = self.data.at(entry);
-        self.data.entries[entry as usize] = None;
+        self.data.replace(entry, None);
         self.data.lru.remove(entry);
         self.data.free_entries.push(entry);
         self.data.free_slots.push(cached.mapping.slot);
@@ -125,6 +136,7 @@ impl State {
         };
         let before = self.metadata.entries[slot as usize].replace(cached);
         assert!(before.is_none(), "metadata slot {slot} held {before:?}");
+        self.metadata.dirty += u64::from(is_dirty);
         self.metadata.by_accesses.insert((0, slot));
         self.index.insert(block, Place::Metadata(slot));
     }
@@ -133,6 +145,7 @@ impl State {
     pub(super) fn free_metadata(&mut self, slot: u32) {
         let cached = self.metadata.at(slot);
         self.metadata.entries[slot as usize] = None;
+        self.metadata.dirty -= u64::from(cached.is_dirty);
         self.metadata.by_accesses.remove(&(cached.accesses, slot));
         self.metadata.free_slots.push(slot);
         // A block that was written as data meanwhile keeps its entry there.
@@ -143,11 +156,30 @@ impl State {
 
     /// Blocks that are cached, and blocks of these that the disk lacks.
     pub(super) fn counts(&self) -> (u64, u64) {
-        let data = self.data.entries.iter().flatten();
-        let metadata = self.metadata.entries.iter().flatten();
-        let dirty = data.filter(|cached| cached.mapping.is_dirty).count()
-            + metadata.filter(|cached| cached.is_dirty).count();
-        (self.index.len() as u64, dirty as u64)
+        let dirty = self.data.dirty + self.metadata.dirty;
+        (self.index.len() as u64, dirty)
+    }
+
+    /// How a cache stands.
+    pub(super) fn level(&self, cache: Cache) -> Level {
+        let (slots, free, dirty) = match cache {
+            Cache::Data => (
+                self.data.entries.len(),
+                self.data.free_slots.len(),
+                self.data.dirty,
+            ),
+            Cache::Metadata => (
+                self.metadata.entries.len(),
+                self.metadata.free_slots.len(),
+                self.metadata.dirty,
+            ),
+        };
+        Level {
+            slots: slots as u64,
+            free: free as u64,
+            dirty,
+            free_least: 1,
+        }
     }
 
     /// What must hold between commits: nothing is lost, nothing is used twice.
@@ -167,6 +199,19 @@ impl DataCache {
     pub(super) fn at(&self, entry: u32) -> CachedData {
         self.entries[entry as usize].expect("an entry in use")
     }
+
+    /// Gives an entry's block another mapping.
+    pub(super) fn set_mapping(&mut self, entry: u32, mapping: Mapping) {
+        let block = self.at(entry).block;
+        self.replace(entry, Some(CachedData { block, mapping }));
+    }
+
+    fn replace(&mut self, entry: u32, cached: Option<CachedData>) {
+        let is_dirty = |cached: &CachedData| cached.mapping.is_dirty;
+        self.dirty += u64::from(cached.as_ref().is_some_and(is_dirty));
+        let before = std::mem::replace(&mut self.entries[entry as usize], cached);
+        self.dirty -= u64::from(before.as_ref().is_some_and(is_dirty));
+    }
 }
 
 impl MetadataCache {
@@ -178,7 +223,9 @@ impl MetadataCache {
     /// Notes whether the disk has a block.
     pub(super) fn set_dirty(&mut self, slot: u32, is_dirty: bool) {
         let cached = self.entries[slot as usize].as_mut();
-        cached.expect("an entry in use").is_dirty = is_dirty;
+        let was_dirty = &mut cached.expect("an entry in use").is_dirty;
+        self.dirty += u64::from(is_dirty);
+        self.dirty -= u64::from(std::mem::replace(was_dirty, is_dirty));
     }
 
     /// Counts accesses to a block's inodes.

@@ -31,6 +31,9 @@ impl Tinca {
             blocks.len()
         );
         let write_hits = self.reserve(state, blocks)?;
+        for block in blocks {
+            state.in_flight.note_change(block.number);
+        }
         let tail = state.head;
         let mut written = Vec::with_capacity(blocks.len());
         for block in blocks {
@@ -60,7 +63,8 @@ impl Tinca {
 
     /// Makes free slots for all blocks at once, so that nothing has been stored where there is no
     /// room, and returns how many of the blocks are cached. These are made the most recently used
-    /// ones first, which they will be anyhow: so no victim is one of them (rule 2 of §4.6).
+    /// ones first, which they will be anyhow: so no victim is one of them (rule 2 of §4.6). With a cleaner there is
+    /// room.
     fn reserve(&self, state: &mut State, blocks: &[ChangedBlock]) -> Result<u64> {
         let mut write_hits = 0;
         for block in blocks {

@@ -67,10 +67,23 @@ impl Media {
     /// Changes entries, given by ascending index, that need no order among them. Each line that holds
     /// one is flushed once; the fence orders all of them before whatever follows.
     pub(super) fn write_entries(&self, entries: &[(u32, Entry)]) -> Result<()> {
+        self.store_entries(entries, Entry::words)
+    }
+
+    /// Frees entries in the same way. The fence orders that before the next use of their slots.
+    pub(super) fn delete_entries(&self, entries: &[(u32, Entry)]) -> Result<()> {
+        self.store_entries(entries, Entry::freed_words)
+    }
+
+    fn store_entries(
+        &self,
+        entries: &[(u32, Entry)],
+        words: fn(&Entry, Protocol) -> [u64; 2],
+    ) -> Result<()> {
         let line_of = |index: u32| self.geometry.entry(index) / LINE_BYTES as u64;
         for of_line in entries.chunk_by(|a, b| line_of(a.0) == line_of(b.0)) {
             for (index, entry) in of_line {
-                self.store_entry(*index, entry.words(self.protocol));
+                self.store_entry(*index, words(entry, self.protocol));
             }
             self.region.flush(self.geometry.entry(of_line[0].0), 1);
         }

@@ -9,9 +9,11 @@
 //! * A commit moves through the states that [`commit`] describes; [`recover`] undoes all but the last.
 //! * Slots are reused only when nothing durable names them: [`replace`].
 //!
-//! One mutex guards the state in DRAM and is held through every operation: as in the paper there is
-//! one committing transaction.
+//! One mutex guards the state in DRAM and is held through every commit: as in the paper there is one
+//! committing transaction. It is not held while a read that misses waits for the disk. Without the cleaner
+//! a client evicts block by block, under the mutex; with it ([`clean`]) the disk is written without.
 
+mod clean;
 mod commit;
 mod layout;
 mod media;
@@ -25,15 +27,17 @@ mod tests;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::{Engine, EngineStats, EngineTransaction};
-use forebay::{Backing, Region, Result};
+use forebay::{Backing, Error, ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
+use crate::cleaner::{Cleaner, with_threads};
 use crate::engines::{EngineName, EngineOptions};
+use crate::mutants::Mutant;
 use crate::shared::{
-    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, check_blocks, read_blocks,
-    refused,
+    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, InFlight, ReadThrough,
+    check_alive, check_blocks, read_through, refused,
 };
-use layout::{Entry, Geometry};
+use layout::Geometry;
 use media::Media;
 use protocol::Protocol;
 use state::State;
@@ -43,6 +47,7 @@ struct Tinca {
     media: Media,
     disk: Disk,
     fill_on_read: bool,
+    cleaner: Option<Cleaner>,
     state: Mutex<State>,
 }
 
@@ -78,7 +83,7 @@ pub(crate) fn create(
     };
     header.write(&media.region, &backing)?;
     let state = State::empty(geometry.slots, 0);
-    Ok(Tinca::boxed(media, backing, options, state))
+    Tinca::boxed(media, backing, options, state)
 }
 
 /// Recovers the cache that `region` holds.
@@ -121,7 +126,7 @@ pub(crate) fn open(
         content: options.content(),
     };
     let state = recover::recover(&media)?;
-    Ok(Tinca::boxed(media, backing, options, state))
+    Tinca::boxed(media, backing, options, state)
 }
 
 fn protocol_of(options: &EngineOptions) -> Protocol {
@@ -138,41 +143,64 @@ impl Tinca {
         backing: Backing,
         options: &EngineOptions,
         state: State,
-    ) -> Box<dyn Engine> {
-        Box::new(Tinca {
+    ) -> Result<Box<dyn Engine>> {
+        let tinca = Tinca {
             disk: Disk::new(backing, media.geometry.block_bytes),
             media,
             fill_on_read: options.fill_on_read,
+            cleaner: options.cleaner.map(Cleaner::new),
             state: Mutex::new(state),
-        })
+        };
+        match tinca.cleaner {
+            Some(_) => with_threads(tinca, options.background),
+            None => Ok(Box::new(tinca)),
+        }
     }
+}
+
+impl ReadThrough for Tinca {
+    type State = State;
+    const STALE_FILL: Mutant = Mutant::TincaStaleFill;
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock_or_yield(&self.state)
     }
 
-    fn read_hit(
-        &self,
-        state: &mut State,
-        (index, entry): (u32, Entry),
-        out: &mut [u8],
-    ) -> Result<()> {
-        self.read_cached(&entry, out)?;
-        state.lru.touch(index);
-        state.tally.read_hits += 1;
-        Ok(())
+    fn in_flight(state: &mut State) -> &mut InFlight {
+        &mut state.in_flight
     }
 
-    /// Reads blocks that are not cached. They are right whether or not there is room for them: what
-    /// keeps one out of the cache comes back with the next commit or flush that meets it.
-    fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        self.disk.read(block, out)?;
-        let block_bytes = self.media.geometry.block_bytes;
-        state.tally.read_misses += (out.len() / block_bytes) as u64;
-        for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
-            if self.fill_on_read && self.fill(state, number, bytes).is_err() {
-                break;
-            }
+    fn is_cached(&self, state: &State, block: u64) -> bool {
+        state.index.contains_key(&block)
+    }
+
+    fn read_cached(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<bool> {
+        let (index, entry) = state.entry_of(block).expect("it is cached");
+        if !self.media.read_block(entry.current, out) {
+            // Of a clean one the disk has a copy.
+            return match entry.is_modified {
+                true => Err(corrupt(block)),
+                false => Ok(false),
+            };
+        }
+        state.lru.touch(index);
+        state.tally.read_hits += 1;
+        Ok(true)
+    }
+
+    fn read_disk(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.disk.read(block, out)
+    }
+
+    fn note_misses(&self, state: &mut State, blocks: u64) {
+        state.tally.read_misses += blocks;
+    }
+
+    /// The block is right whether or not it can be kept: what prevents that comes back with the next commit or flush
+    /// that meets it.
+    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        if self.fill_on_read {
+            let _ = self.fill_locked(state, block, bytes);
         }
         Ok(())
     }
@@ -201,19 +229,14 @@ impl Engine for Tinca {
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         check_blocks(self, block, out.len())?;
-        read_blocks(
-            &mut *self.lock(),
-            block,
-            out,
-            self.block_bytes(),
-            |state, number| state.entry_of(number),
-            |state, found, _, part| self.read_hit(state, found, part),
-            |state, number, part| self.read_missing(state, number, part),
-        )
+        read_through(self, block, out)
     }
 
     fn flush(&self) -> Result<()> {
-        self.flush_locked(&mut self.lock())
+        match &self.cleaner {
+            Some(cleaner) => cleaner.flush(self),
+            None => self.flush_locked(&mut self.lock()),
+        }
     }
 
     fn stats(&self) -> EngineStats {
@@ -231,6 +254,28 @@ impl Engine for Tinca {
 
 impl CommitBlocks for Tinca {
     fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
-        self.commit_locked(&mut self.lock(), blocks)
+        let Some(cleaner) = &self.cleaner else {
+            return self.commit_locked(&mut self.lock(), blocks);
+        };
+        loop {
+            let mut state = self.lock();
+            check_alive(&self.media.region)?;
+            if state.free_slots.len() >= blocks.len() {
+                self.commit_locked(&mut state, blocks)?;
+                let is_above_high = cleaner.note(&state.level());
+                drop(state);
+                return match is_above_high {
+                    true => cleaner.keep_below_high(self),
+                    false => Ok(()),
+                };
+            }
+            drop(state);
+            cleaner.make_room(self, 0, blocks.len() as u64)?;
+        }
     }
+}
+
+/// The error of a block whose only copy the medium lost.
+fn corrupt(block: u64) -> Error {
+    ErrorKind::Corrupt { volume: 0, block }.into()
 }

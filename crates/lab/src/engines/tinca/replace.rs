@@ -7,9 +7,9 @@
 
 use forebay::{ErrorKind, Result};
 
-use super::Tinca;
 use super::layout::Entry;
 use super::state::State;
+use super::{Tinca, corrupt};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::check_alive;
 
@@ -44,10 +44,24 @@ impl Tinca {
         Ok(())
     }
 
-    /// Brings a block that was read from the disk in, clean.
-    pub(super) fn fill(&self, state: &mut State, disk_block: u64, bytes: &[u8]) -> Result<()> {
+    /// Brings a block that was read from the disk in, clean. With a cleaner it does so only where there is room.
+    pub(super) fn fill_locked(
+        &self,
+        state: &mut State,
+        disk_block: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         check_alive(&self.media.region)?;
-        self.make_room(state, 1, 0)?;
+        match &self.cleaner {
+            None => self.make_room(state, 1, 0)?,
+            Some(cleaner) => {
+                // The cleaner works by how that leaves it.
+                cleaner.note(&state.level());
+                if state.free_slots.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
         let slot = state.free_slots.pop_front().expect("room was made");
         self.media.write_block(slot, bytes)?;
         let index = state.free_entries.pop().expect("as many entries as slots");
@@ -110,11 +124,7 @@ impl Tinca {
             return Ok(());
         }
         if entry.is_modified {
-            return Err(ErrorKind::Corrupt {
-                volume: 0,
-                block: entry.disk_block,
-            }
-            .into());
+            return Err(corrupt(entry.disk_block));
         }
         self.disk.read(entry.disk_block, out)
     }

@@ -7,6 +7,8 @@ use crate::EngineStats;
 use forebay::unstable::replace::Links;
 
 use super::layout::Entry;
+use crate::cleaner::Level;
+use crate::shared::InFlight;
 
 /// Guarded by the engine's mutex.
 ///
@@ -28,6 +30,8 @@ pub(super) struct State {
     pub(super) head: u64,
     /// Modified blocks.
     pub(super) dirty_blocks: u64,
+    /// Reads of the disk, and what the cleaner is at.
+    pub(super) in_flight: InFlight,
     /// What was done since the engine was opened; only the counts kept nowhere else.
     pub(super) tally: EngineStats,
 }
@@ -44,7 +48,18 @@ impl State {
             free_entries: (0..slots).rev().collect(),
             head,
             dirty_blocks: 0,
+            in_flight: InFlight::default(),
             tally: EngineStats::default(),
+        }
+    }
+
+    /// How the slots stand.
+    pub(super) fn level(&self) -> Level {
+        Level {
+            slots: self.entries.len() as u64,
+            free: self.free_slots.len() as u64,
+            dirty: self.dirty_blocks,
+            free_least: 1,
         }
     }
 
@@ -70,6 +85,13 @@ impl State {
             assert_eq!(double, None, "a block has two entries");
         }
         self.lru.touch(index);
+    }
+
+    /// Notes that the disk has the block as its entry says, and the media says so.
+    pub(super) fn set_clean(&mut self, index: u32, entry: Entry) {
+        let before = self.entries[index as usize].replace(entry);
+        let was_dirty = before.is_some_and(|before| before.is_modified);
+        self.dirty_blocks -= u64::from(was_dirty);
     }
 
     /// Notes that the media has the entry free; its slot and it may be used again.

@@ -84,7 +84,7 @@ impl Ubj {
     }
 
     /// Frees the entries of these buffers; durable on return.
-    fn free_entries(&self, slots: &[u32]) -> Result<()> {
+    pub(super) fn free_entries(&self, slots: &[u32]) -> Result<()> {
         for &slot in slots {
             self.layout.clear_entry(&self.region, slot);
         }

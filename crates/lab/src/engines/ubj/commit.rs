@@ -5,13 +5,12 @@
 //! entry may be used, so a frozen block is written elsewhere; one of which a part changes after a copy of what it holds.
 
 use forebay::Result;
-use forebay_pmem::lock_or_yield;
 
 use super::Ubj;
 use super::layout::{Entry, Layout};
 use super::state::{Buffer, State};
 use crate::mutants::{Mutant, mutated};
-use crate::shared::{ChangedBlock, CommitBlocks, ContentBy, check_alive, fence};
+use crate::shared::{ChangedBlock, CommitBlocks, ContentBy, ReadThrough, check_alive, fence};
 
 /// Where a block of the transaction goes.
 struct Placed {
@@ -22,16 +21,42 @@ struct Placed {
 
 impl CommitBlocks for Ubj {
     fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
-        let mut state = lock_or_yield(&self.state);
+        let Some(cleaner) = &self.cleaner else {
+            return self.commit_locked(&mut self.lock(), blocks);
+        };
+        loop {
+            let mut state = self.lock();
+            check_alive(&self.region)?;
+            let wanted = wanted(&state, blocks);
+            if state.free_slots() >= wanted {
+                self.commit_locked(&mut state, blocks)?;
+                let is_above_high = cleaner.note(&state.level());
+                drop(state);
+                return match is_above_high {
+                    true => cleaner.keep_below_high(self),
+                    false => Ok(()),
+                };
+            }
+            drop(state);
+            cleaner.make_room(self, 0, wanted as u64)?;
+        }
+    }
+}
+
+impl Ubj {
+    fn commit_locked(&self, state: &mut State, blocks: &[ChangedBlock]) -> Result<()> {
         check_alive(&self.region)?;
         let cached = |block: &&ChangedBlock| state.place_of(block.number).is_some();
         let hits = blocks.iter().filter(cached).count() as u64;
-        self.make_room_for(&mut state, blocks)?;
+        self.make_room_for(state, blocks)?;
+        for block in blocks {
+            state.in_flight.note_change(block.number);
+        }
         // From here on only a fence can fail, after which nothing is written any more.
         let sequence = state.sequence + 1;
         let placed: Vec<Placed> = blocks
             .iter()
-            .map(|block| place(&mut state, block.number))
+            .map(|block| place(state, block.number))
             .collect();
         for (block, placed) in blocks.iter().zip(&placed) {
             self.write_buffer(placed, block);
@@ -59,10 +84,8 @@ impl CommitBlocks for Ubj {
         state.stats.write_hits += hits;
         Ok(())
     }
-}
 
-impl Ubj {
-    /// Makes room for all blocks that cannot be written where they are.
+    /// Makes room for all blocks that cannot be written where they are; with a cleaner there is.
     fn make_room_for(&self, state: &mut State, blocks: &[ChangedBlock]) -> Result<()> {
         for block in blocks {
             if let Some(slot) = state.place_of(block.number) {
@@ -70,8 +93,7 @@ impl Ubj {
             }
         }
         loop {
-            let is_clean = |block: &ChangedBlock| is_clean(state, block.number);
-            let wanted = blocks.iter().filter(|block| !is_clean(block)).count();
+            let wanted = wanted(state, blocks);
             if state.free_slots() >= wanted {
                 return Ok(());
             }
@@ -100,6 +122,14 @@ impl Ubj {
         }
         self.content.write(&self.region, offset, bytes);
     }
+}
+
+/// Free buffers that the blocks take.
+fn wanted(state: &State, blocks: &[ChangedBlock]) -> usize {
+    let blocks = blocks.iter();
+    blocks
+        .filter(|block| !is_clean(state, block.number))
+        .count()
 }
 
 fn is_clean(state: &State, block: u64) -> bool {

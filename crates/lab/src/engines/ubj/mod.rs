@@ -6,11 +6,15 @@
 //! leave by whole transactions, oldest first: a checkpoint. What is not frozen is an ordinary
 //! buffer, which a crash empties.
 //!
+//! The mutex is not held while a read that misses waits for the disk. Without the cleaner a client checkpoints
+//! under it; with it ([`clean`]) the disk is written without.
+//!
 //! It guarantees what [`Engine`] asks for. The invariants stand where they are kept: I1 and I2 in
 //! `commit`, C1 and C2 in `checkpoint`, R1 and R2 in `recover`. What the papers leave open is in
 //! `docs/inside/papers.md`; they print no protocol. As printed a frozen block is copied whatever of it is written.
 
 mod checkpoint;
+mod clean;
 mod commit;
 mod layout;
 mod recover;
@@ -18,15 +22,18 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use crate::{Engine, EngineStats, EngineTransaction};
 use forebay::{Backing, ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
+use crate::cleaner::{Cleaner, with_threads};
+use crate::mutants::Mutant;
 use crate::shared::{
-    BufferedTransaction, ContentBy, Disk, Header, check_alive, check_blocks, read_blocks, refused,
+    BufferedTransaction, ContentBy, Disk, Header, InFlight, ReadThrough, check_alive, check_blocks,
+    read_through, refused,
 };
 use layout::Layout;
 use state::{Buffer, State};
@@ -35,7 +42,7 @@ use state::{Buffer, State};
 const TRANSACTION_SHARE: u32 = 4;
 
 /// The engine.
-pub(crate) struct Ubj {
+struct Ubj {
     region: Region,
     disk: Disk,
     layout: Layout,
@@ -44,7 +51,8 @@ pub(crate) struct Ubj {
     /// A frozen block is copied also where none of it stays.
     copies_whole_blocks: bool,
     content: ContentBy,
-    /// Held across a commit, a checkpoint, and a read with its fill.
+    cleaner: Option<Cleaner>,
+    /// Held across a commit.
     state: Mutex<State>,
 }
 
@@ -62,7 +70,7 @@ pub(crate) fn create(
     let header = layout.header(backing.size_bytes());
     header.write(&region, &backing)?;
     let state = State::new(layout.slots);
-    Ok(Box::new(Ubj::new(region, backing, layout, options, state)))
+    Ubj::boxed(region, backing, layout, options, state)
 }
 
 /// Recovers the engine on `region`.
@@ -80,7 +88,7 @@ pub(crate) fn open(
     }
     let disk_blocks = blocks_of(&backing, &layout);
     let state = recover::recover(&region, &layout, disk_blocks)?;
-    Ok(Box::new(Ubj::new(region, backing, layout, options, state)))
+    Ubj::boxed(region, backing, layout, options, state)
 }
 
 fn blocks_of(backing: &Backing, layout: &Layout) -> u64 {
@@ -88,14 +96,14 @@ fn blocks_of(backing: &Backing, layout: &Layout) -> u64 {
 }
 
 impl Ubj {
-    fn new(
+    fn boxed(
         region: Region,
         backing: Backing,
         layout: Layout,
         options: &EngineOptions,
         state: State,
-    ) -> Ubj {
-        Ubj {
+    ) -> Result<Box<dyn Engine>> {
+        let ubj = Ubj {
             disk_blocks: blocks_of(&backing, &layout),
             disk: Disk::new(backing, layout.block_bytes),
             region,
@@ -103,31 +111,13 @@ impl Ubj {
             fill_on_read: options.fill_on_read,
             copies_whole_blocks: options.as_printed,
             content: options.content(),
+            cleaner: options.cleaner.map(Cleaner::new),
             state: Mutex::new(state),
+        };
+        match ubj.cleaner {
+            Some(_) => with_threads(ubj, options.background),
+            None => Ok(Box::new(ubj)),
         }
-    }
-
-    fn read_cached(&self, state: &mut State, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
-        match state.buffer(slot) {
-            Buffer::Clean { .. } => self.read_clean(slot, block, out)?,
-            _ => self.read_frozen(slot, block, out)?,
-        }
-        state.touch(slot);
-        state.stats.read_hits += 1;
-        Ok(())
-    }
-
-    /// Reads neighbours that are not cached with one request to the disk, and brings them in.
-    fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        self.disk.read(block, out)?;
-        let block_bytes = self.layout.block_bytes;
-        state.stats.read_misses += (out.len() / block_bytes) as u64;
-        for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
-            if self.fill_on_read && check_alive(&self.region).is_ok() {
-                self.fill(state, number, bytes)?;
-            }
-        }
-        Ok(())
     }
 
     /// Copies a frozen block out.
@@ -143,19 +133,16 @@ impl Ubj {
         Ok(())
     }
 
-    /// Copies a clean block out; where the medium lost it, the disk has it.
-    fn read_clean(&self, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
-        match self.read_frozen(slot, block, out) {
-            Err(error) if matches!(error.kind(), ErrorKind::Corrupt { .. }) => {
-                self.disk.read(block, out)
-            }
-            read => read,
-        }
-    }
-
     /// Keeps a block as the disk has it. Its lines are flushed, as the disk's own transfer would
     /// bring them to the medium; no fence, since nothing has to survive.
-    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+    fn fill_locked(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        if let Some(cleaner) = &self.cleaner {
+            // The cleaner works by how that leaves it.
+            cleaner.note(&state.level());
+            if state.free_slots() == 0 {
+                return Ok(());
+            }
+        }
         match self.make_room(state, 1) {
             // The block was read all the same.
             Err(error)
@@ -175,6 +162,53 @@ impl Ubj {
         self.content.write(&self.region, offset, bytes);
         state.fill(slot, block);
         Ok(())
+    }
+}
+
+impl ReadThrough for Ubj {
+    type State = State;
+    const STALE_FILL: Mutant = Mutant::UbjStaleFill;
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock_or_yield(&self.state)
+    }
+
+    fn in_flight(state: &mut State) -> &mut InFlight {
+        &mut state.in_flight
+    }
+
+    fn is_cached(&self, state: &State, block: u64) -> bool {
+        state.place_of(block).is_some()
+    }
+
+    fn read_cached(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<bool> {
+        let slot = state.place_of(block).expect("it is cached");
+        let is_clean = matches!(state.buffer(slot), Buffer::Clean { .. });
+        match self.read_frozen(slot, block, out) {
+            // Of a clean one the disk has a copy.
+            Err(error) if is_clean && matches!(error.kind(), ErrorKind::Corrupt { .. }) => {
+                return Ok(false);
+            }
+            read => read?,
+        }
+        state.touch(slot);
+        state.stats.read_hits += 1;
+        Ok(true)
+    }
+
+    fn read_disk(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.disk.read(block, out)
+    }
+
+    fn note_misses(&self, state: &mut State, blocks: u64) {
+        state.stats.read_misses += blocks;
+    }
+
+    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        match self.fill_on_read && check_alive(&self.region).is_ok() {
+            true => self.fill_locked(state, block, bytes),
+            false => Ok(()),
+        }
     }
 }
 
@@ -201,25 +235,19 @@ impl Engine for Ubj {
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         check_blocks(self, block, out.len())?;
-        read_blocks(
-            &mut *lock_or_yield(&self.state),
-            block,
-            out,
-            self.layout.block_bytes,
-            |state, number| state.place_of(number),
-            |state, slot, number, part| self.read_cached(state, slot, number, part),
-            |state, number, part| self.read_missing(state, number, part),
-        )
+        read_through(self, block, out)
     }
 
     fn flush(&self) -> Result<()> {
-        let mut state = lock_or_yield(&self.state);
         check_alive(&self.region)?;
-        self.checkpoint_all(&mut state)
+        match &self.cleaner {
+            Some(cleaner) => cleaner.flush(self),
+            None => self.checkpoint_all(&mut self.lock()),
+        }
     }
 
     fn stats(&self) -> EngineStats {
-        let state = lock_or_yield(&self.state);
+        let state = self.lock();
         EngineStats {
             cached_blocks: state.cached_blocks(),
             dirty_blocks: state.frozen_blocks(),

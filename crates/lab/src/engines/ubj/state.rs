@@ -4,6 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::EngineStats;
+use crate::cleaner::Level;
+use crate::shared::InFlight;
 use forebay::unstable::replace::Links;
 
 /// What a buffer is.
@@ -39,6 +41,11 @@ pub(super) struct State {
     transactions: VecDeque<Committed>,
     lru: Links,
     frozen_blocks: u64,
+    clean_blocks: u64,
+    /// Reads of the disk.
+    pub(super) in_flight: InFlight,
+    /// How many of the oldest transactions the round in progress checkpoints.
+    pub(super) under_checkpoint: usize,
     /// The counts that the engine keeps itself; the rest is filled in when asked for.
     pub(super) stats: EngineStats,
 }
@@ -54,6 +61,9 @@ impl State {
             transactions: VecDeque::new(),
             lru: Links::new(slots as usize),
             frozen_blocks: 0,
+            clean_blocks: 0,
+            in_flight: InFlight::default(),
+            under_checkpoint: 0,
             stats: EngineStats {
                 slots: u64::from(slots),
                 ..EngineStats::default()
@@ -80,6 +90,27 @@ impl State {
 
     pub(super) fn frozen_blocks(&self) -> u64 {
         self.frozen_blocks
+    }
+
+    /// How the buffers stand. Those that are out of date need a checkpoint, too.
+    pub(super) fn level(&self) -> Level {
+        let (slots, free) = (self.buffers.len() as u64, self.free.len() as u64);
+        Level {
+            slots,
+            free,
+            dirty: slots - free - self.clean_blocks,
+            free_least: 1,
+        }
+    }
+
+    /// Whether any buffer is clean.
+    pub(super) fn has_clean(&self) -> bool {
+        self.clean_blocks > 0
+    }
+
+    /// Buffers in use, the one that was used longest ago first.
+    pub(super) fn coldest(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lru.oldest_first()
     }
 
     pub(super) fn transactions(&self) -> impl Iterator<Item = &Committed> {
@@ -110,6 +141,7 @@ impl State {
         self.places.remove(&block);
         self.lru.remove(slot);
         self.buffers[slot as usize] = Buffer::Free;
+        self.clean_blocks -= 1;
     }
 
     /// Forgets a clean block and frees its buffer.
@@ -123,6 +155,7 @@ impl State {
     pub(super) fn fill(&mut self, slot: u32, block: u64) {
         assert!(self.places.insert(block, slot).is_none(), "a miss");
         self.buffers[slot as usize] = Buffer::Clean { block };
+        self.clean_blocks += 1;
         self.lru.touch(slot);
     }
 
@@ -161,6 +194,7 @@ impl State {
                     assert_eq!(self.place_of(block), Some(slot), "the newest version");
                     self.buffers[slot as usize] = Buffer::Clean { block };
                     self.frozen_blocks -= 1;
+                    self.clean_blocks += 1;
                 }
                 Buffer::OutOfDate => {
                     self.buffers[slot as usize] = Buffer::Free;

@@ -29,6 +29,11 @@ impl Flashcache {
 
     /// Cleans so many of the set's dirty blocks and their dirty neighbours in the set.
     pub(super) fn clean_oldest(&mut self, set: usize, count: usize) -> Result<()> {
+        self.write_back(&self.oldest_with_neighbours(set, count))
+    }
+
+    /// So many of the set's dirty blocks, the oldest first, and their dirty neighbours in the set.
+    pub(super) fn oldest_with_neighbours(&self, set: usize, count: usize) -> BTreeSet<u64> {
         let mut numbers = BTreeSet::new();
         for slot in self.table.oldest_dirty(set).take(count) {
             let number = self.table.entry(slot).number;
@@ -43,7 +48,7 @@ impl Flashcache {
             numbers.insert(number);
             numbers.extend(above);
         }
-        self.write_back(&numbers)
+        numbers
     }
 
     /// Cleans everything.
@@ -53,7 +58,7 @@ impl Flashcache {
         self.write_back(&numbers)
     }
 
-    fn is_dirty(&self, number: u64) -> bool {
+    pub(super) fn is_dirty(&self, number: u64) -> bool {
         let slot = self.table.find(number);
         slot.is_some_and(|slot| self.table.entry(slot).state == State::Dirty)
     }
@@ -64,12 +69,11 @@ impl Flashcache {
         if numbers.is_empty() {
             return Ok(());
         }
-        let dirty_slot = |number| self.table.find(number).expect("it is dirty");
         let numbers: Vec<u64> = numbers.iter().copied().collect();
         self.disk.write(
             &numbers,
             |number| *number,
-            |number, bytes| self.read_slot(dirty_slot(*number), bytes),
+            |number, bytes| self.read_dirty(*number, bytes),
         )?;
         if !mutated(Mutant::ClassicCleanBeforeSync) {
             self.disk.sync()?;

@@ -17,6 +17,8 @@
 
 mod clean;
 mod load;
+mod room;
+mod round;
 mod table;
 
 use std::collections::BTreeSet;
@@ -26,7 +28,9 @@ use forebay::{Backing, ErrorKind, Result};
 use super::layout::{ENTRY_BYTES, Entry, Geometry, State};
 use super::nvm_device::NvmDevice;
 use crate::mutants::{Mutant, mutated};
-use crate::shared::Disk;
+use crate::shared::{Disk, InFlight};
+pub(super) use room::Cleaning;
+use room::Lacking;
 use table::Table;
 
 /// The cache and the disk behind it, as one block device.
@@ -36,6 +40,12 @@ pub(super) struct Flashcache {
     geometry: Geometry,
     table: Table,
     evictions: u64,
+    cleaning: Cleaning,
+    /// What a write found no room in.
+    lacking: Option<Lacking>,
+    /// Sets that have changed since the cleaner was last told.
+    touched: BTreeSet<usize>,
+    in_flight: InFlight,
 }
 
 impl Flashcache {
@@ -47,6 +57,10 @@ impl Flashcache {
             device,
             geometry,
             evictions: 0,
+            cleaning: Cleaning::AsPrinted,
+            lacking: None,
+            touched: BTreeSet::new(),
+            in_flight: InFlight::default(),
         }
     }
 
@@ -76,53 +90,65 @@ impl Flashcache {
         self.table.find(number).is_some()
     }
 
-    /// Reads a cached block, or neighbours of which none is cached; with `fill` they are afterwards.
-    pub(super) fn read(&mut self, number: u64, out: &mut [u8], fill: bool) -> Result<()> {
-        if let Some(slot) = self.table.find(number) {
-            self.read_slot(slot, out)?;
-            self.table.touch(slot);
+    /// Reads a block, cached or not, before any other thread uses the cache.
+    pub(super) fn read(&mut self, number: u64, out: &mut [u8]) -> Result<()> {
+        if self.is_cached(number) && self.read_cached(number, out)? {
             return Ok(());
         }
-        self.disk.read(number, out)?;
-        if !fill {
-            return Ok(());
-        }
-        for (number, bytes) in (number..).zip(out.chunks(self.geometry.block_bytes)) {
-            match self.fill(number, bytes) {
-                // Not to be cached is no reason not to be read.
-                Err(error)
-                    if !matches!(
-                        error.kind(),
-                        ErrorKind::Backing { .. }
-                            | ErrorKind::Poisoned { .. }
-                            | ErrorKind::Corrupt { .. }
-                    ) =>
-                {
-                    return Err(error);
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        self.disk.read(number, out)
     }
 
-    /// Copies a slot's block out. A clean one that the medium lost comes from the disk.
+    /// Copies a cached block out; false where the medium lost it and the disk has it.
     ///
     /// # Errors
     /// `Corrupt`: the medium lost a dirty block, of which there is no other copy.
-    fn read_slot(&self, slot: u32, out: &mut [u8]) -> Result<()> {
-        if self.device.read(self.geometry.slot_offset(slot), out) {
-            return Ok(());
+    pub(super) fn read_cached(&mut self, number: u64, out: &mut [u8]) -> Result<bool> {
+        let slot = self.table.find(number).expect("it is cached");
+        if !self.device.read(self.geometry.slot_offset(slot), out) {
+            return match self.table.entry(slot).state {
+                State::Dirty => Err(corrupt(number)),
+                State::Invalid | State::Clean => Ok(false),
+            };
         }
-        let Entry { number, state } = self.table.entry(slot);
-        if state == State::Clean {
-            return self.disk.read(number, out);
+        self.table.touch(slot);
+        Ok(true)
+    }
+
+    /// Copies a dirty block out.
+    ///
+    /// # Errors
+    /// `Corrupt`: the medium lost it.
+    fn read_dirty(&self, number: u64, out: &mut [u8]) -> Result<()> {
+        let slot = self.table.find(number).expect("a dirty block is cached");
+        match self.device.read(self.geometry.slot_offset(slot), out) {
+            true => Ok(()),
+            false => Err(corrupt(number)),
         }
-        Err(ErrorKind::Corrupt {
-            volume: 0,
-            block: number,
+    }
+
+    /// Keeps a block that was read from the disk, clean.
+    ///
+    /// # Errors
+    /// A fence failed. Where there is no room, or none can be made, it is not kept.
+    pub(super) fn keep(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
+        let filled = self.fill(number, bytes);
+        // No thread waits for that room.
+        self.lacking = None;
+        match filled {
+            // Not to be cached is no reason not to be read.
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    ErrorKind::Backing { .. }
+                        | ErrorKind::Poisoned { .. }
+                        | ErrorKind::Corrupt { .. }
+                        | ErrorKind::NoSpace { .. }
+                ) =>
+            {
+                Err(error)
+            }
+            _ => Ok(()),
         }
-        .into())
     }
 
     fn fill(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
@@ -141,13 +167,18 @@ impl Flashcache {
         };
         if mutated(Mutant::ClassicEntryBeforeContent) {
             self.set(slot, number, State::Dirty);
-            self.write_metadata(u64::from(slot) / self.geometry.entries_per_block())?;
+            self.write_metadata(self.geometry.metadata_block_of(slot))?;
         }
+        self.in_flight.note_change(number);
         // The content is durable before its entry: the entry never names what is not there.
         self.device.write(self.geometry.slot_offset(slot), bytes)?;
         self.set(slot, number, State::Dirty);
         // The entry is durable before the writer is answered.
-        self.write_metadata(u64::from(slot) / self.geometry.entries_per_block())?;
+        self.write_metadata(self.geometry.metadata_block_of(slot))?;
+        self.touched.insert(self.geometry.set_of(number));
+        if self.cleaning != Cleaning::AsPrinted {
+            return Ok(());
+        }
         match self.clean_above_threshold(self.geometry.set_of(number)) {
             // Cleaning is not what the writer asked for; the next write of the set tries again.
             Err(error)
@@ -163,7 +194,7 @@ impl Flashcache {
     }
 
     /// An empty slot for a block that is not cached: a free one, or the set's least recently used
-    /// clean one, or where a set is dirty throughout its oldest one, cleaned.
+    /// clean one, or where a set is dirty throughout its oldest one, cleaned. With a cleaner that is not done here.
     fn claim(&mut self, number: u64) -> Result<u32> {
         let set = self.geometry.set_of(number);
         if let Some(slot) = self.table.free_slot(set) {
@@ -171,6 +202,9 @@ impl Flashcache {
         }
         let victim = match self.table.oldest_clean(set) {
             Some(slot) => slot,
+            None if self.cleaning == Cleaning::InBackground => {
+                return Err(self.note_lacking(set, 1));
+            }
             None => {
                 self.clean_oldest(set, 1)?;
                 let cleaned = self.table.oldest_clean(set);
@@ -215,4 +249,9 @@ impl Flashcache {
             .into_iter()
             .try_for_each(|block| self.write_metadata(block))
     }
+}
+
+/// The error of a block whose only copy the medium lost.
+fn corrupt(block: u64) -> forebay::Error {
+    ErrorKind::Corrupt { volume: 0, block }.into()
 }

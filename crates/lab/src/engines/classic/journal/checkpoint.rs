@@ -28,6 +28,7 @@ impl Journal {
             position: (self.tail.position + freed) % self.log_blocks,
             sequence: self.tail.sequence + count as u64,
         };
+        cache.check_room(numbers.iter().copied().chain([self.first]))?;
         if mutated(Mutant::ClassicTailBeforeCheckpoint) {
             self.write_tail(cache, tail)?;
         }

@@ -153,6 +153,8 @@ impl Journal {
         assert!(needed <= self.log_blocks - self.used, "there is room");
         let sequence = self.next_sequence();
         let mut position = self.head();
+        let positions = (0..needed).map(|block| (position + block) % self.log_blocks);
+        cache.check_room(positions.map(|position| self.first + 1 + position))?;
         let mut put = |bytes: &[u8]| {
             let number = self.first + 1 + position;
             position = (position + 1) % self.log_blocks;

@@ -30,7 +30,7 @@ impl Journal {
     pub(in super::super) fn open(cache: &mut Flashcache) -> Result<Journal> {
         let geometry = *cache.geometry();
         let mut bytes = vec![0; geometry.block_bytes];
-        cache.read(geometry.journal_first(), &mut bytes, false)?;
+        cache.read(geometry.journal_first(), &mut bytes)?;
         let Some(tail) = blocks::tail_of(&geometry, &bytes) else {
             return Err(damaged(cache, "the disk has no journal".to_owned()));
         };
@@ -42,7 +42,7 @@ impl Journal {
             return Err(damaged(cache, found));
         }
         for (number, (tag, position)) in newest {
-            cache.read(journal.first + 1 + position, &mut bytes, false)?;
+            cache.read(journal.first + 1 + position, &mut bytes)?;
             if tag.is_escaped {
                 blocks::unescape(&mut bytes);
             }
@@ -64,7 +64,7 @@ impl Journal {
         let mut seen = 0;
         while seen < self.log_blocks {
             let position = (self.tail.position + seen) % self.log_blocks;
-            cache.read(self.first + 1 + position, &mut bytes, false)?;
+            cache.read(self.first + 1 + position, &mut bytes)?;
             seen += 1;
             match blocks::control_of(&bytes, end.sequence) {
                 None => break,
