@@ -1,6 +1,7 @@
 //! A real machine's block trace on several engines.
 
-use super::{Cell, Extent, Laboratory, Outcome, Scope, WorkCell};
+use super::counts::counts_row;
+use super::{Cell, Extent, Laboratory, Scope, WorkCell};
 use crate::disk::DiskKind;
 use crate::measure::CountsRow;
 use crate::workload::{Trace, WorkloadSpec};
@@ -58,10 +59,8 @@ impl TraceRun {
     pub fn rows(&self, laboratory: &Laboratory) -> Vec<CountsRow> {
         let scope = laboratory.scope();
         let cells = self.cells(scope).into_iter().zip(&scope.engines);
-        let rows = cells.filter_map(|(cell, engine)| match laboratory.outcome(&cell)? {
-            Outcome::Work(work) => Some(CountsRow::new(*engine, &self.name, &work.measurement)),
-            Outcome::Blocks(_) => None,
-        });
+        let rows = cells
+            .filter_map(|(cell, engine)| counts_row(*engine, &self.name, laboratory.runs(&cell)?));
         rows.collect()
     }
 }

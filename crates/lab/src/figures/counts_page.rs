@@ -2,6 +2,7 @@
 
 use forebay_harness::{Chart, Section, Series, Shape, Table, digits};
 
+use super::charts::colour_of;
 use crate::engines::EngineName;
 use crate::measure::CountsRow;
 
@@ -17,6 +18,8 @@ struct Column {
     of: fn(&CountsRow) -> f64,
     /// Whether a plot of it needs powers of ten.
     is_wide: bool,
+    /// Whether it is a time, of which the rows have the ends.
+    has_range: bool,
 }
 
 const COLUMNS: [Column; 6] = [
@@ -25,41 +28,57 @@ const COLUMNS: [Column; 6] = [
         label: "lines/write",
         of: |row| row.lines_per_write,
         is_wide: true,
+        has_range: false,
     },
     Column {
         title: "Fences",
         label: "fences/write",
         of: |row| row.fences_per_write,
         is_wide: true,
+        has_range: false,
     },
     Column {
         title: "NVM bytes",
         label: "NVM bytes/byte",
         of: |row| row.nvm_bytes_per_payload_byte,
         is_wide: true,
+        has_range: false,
     },
     Column {
         title: "Disk blocks",
         label: "disk blocks/write",
         of: |row| row.disk_blocks_per_write,
         is_wide: false,
+        has_range: false,
     },
     Column {
         title: "Hit ratio",
         label: "hit ratio",
         of: |row| row.hit_ratio,
         is_wide: false,
+        has_range: false,
     },
     Column {
         title: "Throughput",
         label: "operations/s",
         of: |row| row.ops_per_s,
         is_wide: true,
+        has_range: true,
     },
 ];
 
 /// The section of a page.
 pub(super) fn section(rows: &[CountsRow]) -> Section {
+    let mut paragraphs = vec![ABOUT.to_owned()];
+    let loaded: Vec<String> = rows.iter().filter(|row| row.is_loaded).map(name).collect();
+    if !loaded.is_empty() {
+        paragraphs.push(format!(
+            "LOADED: others used the processors while the throughput of {} of {} rows was measured: {}.",
+            loaded.len(),
+            rows.len(),
+            loaded.join("; ")
+        ));
+    }
     let mut tables = Vec::new();
     let standing = standing(rows);
     if !standing.rows.is_empty() {
@@ -68,9 +87,10 @@ pub(super) fn section(rows: &[CountsRow]) -> Section {
     tables.push(("Every row".into(), table(rows)));
     Section {
         heading: "Every engine on every workload".into(),
-        paragraphs: vec![ABOUT.into()],
+        paragraphs,
         charts: COLUMNS.iter().map(|column| chart(rows, column)).collect(),
         tables,
+        is_folded: true,
         ..Section::default()
     }
 }
@@ -91,6 +111,11 @@ pub fn to_text(rows: &[CountsRow]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The lowest and the highest throughput of the runs.
+fn speeds(row: &CountsRow) -> (f64, f64) {
+    (row.ops_per_s_least, row.ops_per_s_most)
 }
 
 fn name(row: &CountsRow) -> String {
@@ -125,6 +150,14 @@ fn chart(rows: &[CountsRow], column: &Column) -> Chart {
                 .iter()
                 .map(|workload| find(rows, workload, engine).map(column.of))
                 .collect(),
+            ranges: match column.has_range {
+                true => places
+                    .iter()
+                    .map(|workload| find(rows, workload, engine).map(speeds))
+                    .collect(),
+                false => Vec::new(),
+            },
+            colour: colour_of(engine),
             ..Series::default()
         });
     Chart {
@@ -207,6 +240,10 @@ mod tests {
             disk_blocks_per_write: number,
             hit_ratio: number,
             ops_per_s: number,
+            ops_per_s_least: number,
+            ops_per_s_most: number,
+            runs: 1,
+            is_loaded: false,
         }
     }
 
