@@ -4,6 +4,7 @@
 //! It imports nothing of ours: what is tested runs behind it, as a program.
 
 pub mod files;
+mod machine;
 pub mod nbd;
 mod options;
 mod processes;
@@ -13,6 +14,7 @@ mod test_env;
 mod tools;
 mod watched;
 
+pub use machine::{Machine, OthersWatch};
 pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
 
 pub use processes::{
@@ -20,7 +22,8 @@ pub use processes::{
     tail, tail_of, thread_time, wait_for,
 };
 pub use report::{
-    Bar, Chart, Page, Row, Section, Series, Shape, Table, bars, digits, median, rows, write_file,
+    Bar, Chart, Page, Row, Section, Series, Shape, Table, TextTable, bars, digits, median, rows,
+    write_file,
 };
 pub use tempfile::TempDir;
 pub use test_env::{TestEnv, memory_folder, mount_obstacle, temporary_folder};

@@ -235,6 +235,9 @@ pub struct RunOptions {
     /// Divide the papers' sizes by this instead.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub scale: Option<u32>,
+    /// Measure everything so often, in rounds, instead of 5 times, or 3 with --quick.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub runs: Option<u8>,
     /// The papers' engines store and flush the content of blocks, instead of streaming it as Forebay does.
     #[arg(long)]
     pub flush_content: bool,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use forebay_harness::{Machine, OthersWatch};
 use forebay_lab::engines::EngineName;
 use forebay_lab::experiments::{
     Cell, Laboratory, Scope, TraceRun, counts_cells, counts_rows, in_order,
 };
-use forebay_lab::figures::{self, Figure, FigureResult, Plan, Report};
+use forebay_lab::figures::{self, Figure, FigureResult, Plan, Report, Setting};
 use forebay_lab::workload::{self, Scale, Trace};
 use serde_json::{Value, json};
 
@@ -46,6 +47,9 @@ fn scope(options: &RunOptions) -> Scope {
     };
     if let Some(divisor) = options.scale {
         scope.scale = Scale::one_over(divisor);
+    }
+    if let Some(runs) = options.runs {
+        scope.runs = usize::from(runs);
     }
     scope.flushes_content = options.flush_content;
     choose(&mut scope, &options.engines);
@@ -91,7 +95,10 @@ pub fn measure(options: &RunOptions) -> Result<(), Failure> {
         cells.extend(counts_cells(&scope)?);
     }
     cells.extend(plans.iter().flat_map(|(_, plan)| plan.cells()));
+    let before = Machine::here();
+    let watch = OthersWatch::begin();
     measure_cells(&mut laboratory, cells, &is_called_off)?;
+    let setting = Setting::since(&watch, before);
     let rows = match has_counts {
         true => counts_rows(&laboratory)?,
         false => Vec::new(),
@@ -102,6 +109,7 @@ pub fn measure(options: &RunOptions) -> Result<(), Failure> {
         .collect();
     let report = Report {
         scope: &scope,
+        setting: &setting,
         results: &results,
         counts: &rows,
         failures: laboratory.failures(),
@@ -133,6 +141,8 @@ pub fn replay(options: &TraceOptions) -> Result<(), Failure> {
     // The failure is not one of a foreign or damaged pool.
     let trace = trace.map_err(|error| Failure::Arguments(error.to_string()))?;
     let mut scope = Scope::full(options.seed);
+    // A trace may be long, and is what it is.
+    scope.runs = 1;
     choose(&mut scope, &options.engines);
     let run = TraceRun::new(trace, &scope, options.disk, options.size, options.warm_up);
     let is_called_off = progress::called_off_flag()?;
@@ -155,8 +165,10 @@ fn measure_cells(
     is_called_off: &AtomicBool,
 ) -> Result<(), Failure> {
     let cells = in_order(cells);
-    let bar = measuring::bar(cells.len());
-    for cell in &cells {
+    // A round of all cells comes before the next, so that a slow hour of the machine is no one cell's.
+    let rounds = laboratory.scope().runs;
+    let bar = measuring::bar(cells.len() * rounds);
+    for cell in (0..rounds).flat_map(|_| &cells) {
         bar.set_message(cell.name());
         laboratory.measure(cell);
         bar.inc(1);

@@ -11,9 +11,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::virtual_time::VirtualClock;
 use forebay::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
 
 /// Waits longer than this sleep, so that they leave the processor to others; the rest is spun, since
@@ -96,30 +97,58 @@ const SSD_DRAIN: Duration = Duration::from_micros(11);
 /// How far the flash may lag behind what was acknowledged: 64 writes.
 const SSD_LAG: Duration = Duration::from_micros(11 * 64);
 
+/// Whose time a device lives in.
+enum Clock {
+    /// The host's, since then. Callers sleep, and spin the last of it.
+    Real(Instant),
+    /// Waits are skipped.
+    Virtual(Arc<VirtualClock>),
+}
+
+impl Clock {
+    fn now(&self) -> Duration {
+        match self {
+            Clock::Real(began) => began.elapsed(),
+            Clock::Virtual(clock) => clock.now(),
+        }
+    }
+}
+
 /// Until when each channel is taken, until when the flash is, and where the last request ended.
 struct Channels {
-    free_at: Vec<Instant>,
-    drained_at: Instant,
+    clock: Arc<Clock>,
+    free_at: Vec<Duration>,
+    drained_at: Duration,
     last_end: u64,
 }
 
 impl Channels {
+    fn idle(kind: DiskKind, clock: Clock) -> Channels {
+        let now = clock.now();
+        Channels {
+            clock: Arc::new(clock),
+            free_at: vec![now; kind.channels()],
+            drained_at: now,
+            last_end: 0,
+        }
+    }
+
     /// When a request that is made `now` is served.
     fn serve(
         &mut self,
         kind: DiskKind,
-        now: Instant,
+        now: Duration,
         is_write: bool,
         offset: u64,
         bytes: u64,
-    ) -> Instant {
+    ) -> Duration {
         let service = kind.service(is_write, offset, bytes, self.last_end);
         self.last_end = offset + bytes;
         let mut start = now;
         if is_write && kind == DiskKind::Ssd {
             let transfer = service.saturating_sub(DiskKind::SSD_WRITE);
             self.drained_at = self.drained_at.max(now) + SSD_DRAIN + transfer;
-            start = start.max(self.drained_at.checked_sub(SSD_LAG).unwrap_or(now));
+            start = start.max(self.drained_at.saturating_sub(SSD_LAG));
         }
         let Some(free_at) = self.free_at.iter_mut().min() else {
             return now;
@@ -141,11 +170,7 @@ impl EmulatedDisk {
     /// Puts the waits of `kind` around `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn BackingStore>, kind: DiskKind) -> EmulatedDisk {
-        let channels = Channels {
-            free_at: vec![Instant::now(); kind.channels()],
-            drained_at: Instant::now(),
-            last_end: 0,
-        };
+        let channels = Channels::idle(kind, Clock::Real(Instant::now()));
         EmulatedDisk {
             inner,
             kind,
@@ -159,9 +184,32 @@ impl EmulatedDisk {
         self.is_waiting.store(is_waiting, Ordering::Relaxed);
     }
 
+    /// Lives in a time in which waits are skipped, or in the host's again; idle in either case. No request may be under way.
+    pub(crate) fn set_clock(&self, clock: Option<Arc<VirtualClock>>) {
+        let clock = clock.map_or_else(|| Clock::Real(Instant::now()), Clock::Virtual);
+        *self.channels() = Channels::idle(self.kind, clock);
+    }
+
+    fn channels(&self) -> MutexGuard<'_, Channels> {
+        // Times have no invariant that a panicking holder could have broken.
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time of the device, and what it is now.
+    fn now(&self) -> (Arc<Clock>, Duration) {
+        let clock = Arc::clone(&self.channels().clock);
+        let now = clock.now();
+        (clock, now)
+    }
+
     /// Waits until the device would have served all of the requests, each `(offset, bytes)`, that were
-    /// made at `made_at`: copying the bytes is part of a device's service.
-    fn serve(&self, made_at: Instant, is_write: bool, requests: impl Iterator<Item = (u64, u64)>) {
+    /// made at that time: copying the bytes is part of a device's service.
+    fn serve(
+        &self,
+        (clock, made_at): (Arc<Clock>, Duration),
+        is_write: bool,
+        requests: impl Iterator<Item = (u64, u64)>,
+    ) {
         let is_free = match self.kind {
             DiskKind::None => true,
             DiskKind::PagedHdd => is_write,
@@ -170,14 +218,15 @@ impl EmulatedDisk {
         if is_free || !self.is_waiting.load(Ordering::Relaxed) {
             return;
         }
-        // Instants have no invariant that a panicking holder could have broken.
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut channels = self.channels();
         let done_at = requests
             .map(|(offset, bytes)| channels.serve(self.kind, made_at, is_write, offset, bytes))
             .max();
         drop(channels);
-        if let Some(done_at) = done_at {
-            wait_until(done_at);
+        match (done_at, &*clock) {
+            (None, _) => {}
+            (Some(done_at), Clock::Real(began)) => wait_until(*began + done_at),
+            (Some(done_at), Clock::Virtual(clock)) => clock.wait_until(done_at),
         }
     }
 }
@@ -206,14 +255,14 @@ impl BackingStore for EmulatedDisk {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let made_at = Instant::now();
+        let made_at = self.now();
         self.inner.read_at(offset, out)?;
         self.serve(made_at, false, std::iter::once((offset, out.len() as u64)));
         Ok(())
     }
 
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
-        let made_at = Instant::now();
+        let made_at = self.now();
         let results = self.inner.write_runs(runs);
         let requests = runs.iter().map(|run| (run.offset, run.bytes.len() as u64));
         self.serve(made_at, true, requests);
@@ -221,7 +270,7 @@ impl BackingStore for EmulatedDisk {
     }
 
     fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
-        let made_at = Instant::now();
+        let made_at = self.now();
         self.inner.zero_range(offset, len_bytes)?;
         // The device is told to forget; no bytes travel.
         self.serve(made_at, true, std::iter::once((offset, 0)));
@@ -280,12 +329,8 @@ mod tests {
 
     #[test]
     fn the_flash_of_an_ssd_sets_the_pace_once_its_buffer_is_full() {
-        let now = Instant::now();
-        let mut channels = Channels {
-            free_at: vec![now; 9],
-            drained_at: now,
-            last_end: 0,
-        };
+        let mut channels = Channels::idle(DiskKind::Ssd, Clock::Real(Instant::now()));
+        let now = channels.free_at[0];
         let mut write = |at| channels.serve(DiskKind::Ssd, at, true, 0, 4096) - at;
         let waits: Vec<Duration> = (0..64).map(|_| write(now)).collect();
         assert_eq!(waits[0], Duration::from_micros(25));

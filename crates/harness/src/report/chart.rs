@@ -7,7 +7,7 @@ use super::table::Table;
 pub enum Shape {
     /// A line for each series.
     Lines,
-    /// Bars side by side.
+    /// Bars side by side; on a logarithmic axis, which has no nought for a bar to stand on, a mark each.
     #[default]
     Bars,
     /// Bars that lie, a place a line, to the left and to the right of nought.
@@ -27,6 +27,30 @@ pub struct Series {
     pub parts: Vec<Option<f64>>,
     /// What others say of each number: a line across its bar. None, or as many as numbers.
     pub said: Vec<Option<f64>>,
+    /// The lowest and the highest of what each number is the middle of; a line over bars and marks. None, or as
+    /// many as numbers.
+    pub ranges: Vec<Option<(f64, f64)>>,
+    /// Which of the twelve colours, for what has the same in every chart; by its place among the series otherwise.
+    pub colour: Option<usize>,
+    /// What others say, not what was measured: bars are hatched, lines broken, marks hollow.
+    pub is_hatched: bool,
+}
+
+impl Series {
+    /// From where to where a number reaches, for the axis and for its line.
+    pub(crate) fn range(&self, place: usize) -> Option<(f64, f64)> {
+        let range = self.ranges.get(place).copied().flatten();
+        range.or_else(|| {
+            let spread = self.spreads.get(place).copied().flatten()?;
+            let value = self.values.get(place).copied().flatten()?;
+            (spread > 0.0).then_some((value - spread, value + spread))
+        })
+    }
+
+    /// The number of its colour, when it is the `index`th series.
+    pub(crate) fn colour(&self, index: usize) -> usize {
+        self.colour.unwrap_or(index)
+    }
 }
 
 /// One plot.

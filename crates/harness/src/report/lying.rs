@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::chart::Chart;
+use super::marks::{Ink, legend_entry};
 use super::scale::Scale;
-use super::svg::{LETTER, WIDTH, legend_entry, tick_name};
+use super::svg::{LETTER, WIDTH, tick_name};
 use super::{digits, escape};
 
 /// Where the names of the places end.
@@ -68,7 +69,8 @@ impl Chart {
         );
         let mut x = LEFT;
         for (index, series) in self.measured() {
-            legend_entry(index, series, (x, foot + 56.0), &mut svg);
+            let ink = Ink::new(index, series, id);
+            legend_entry(ink, &series.name, (x, foot + 56.0), &mut svg);
             x += 36.0 + LETTER * series.name.chars().count() as f64;
         }
         svg + "</svg>"
@@ -84,8 +86,9 @@ impl Chart {
             let (x, nought) = (x_of(value), x_of(0.0));
             let _ = write!(
                 svg,
-                "<rect class=\"mark series-{index}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\">\
+                "<rect class=\"mark series-{}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\">\
                  <title>{}</title></rect>",
+                series.colour(index),
                 x.min(nought),
                 top + 3.0 + height * turn as f64,
                 (x - nought).abs().max(0.5),

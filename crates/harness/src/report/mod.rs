@@ -6,6 +6,7 @@
 pub mod bars;
 mod chart;
 mod lying;
+mod marks;
 mod page;
 pub mod rows;
 mod scale;
@@ -16,7 +17,7 @@ pub use bars::Bar;
 pub use chart::{Chart, Series, Shape};
 pub use page::{Page, Section};
 pub use rows::Row;
-pub use table::Table;
+pub use table::{Table, TextTable};
 
 use std::io::{self, Write as _};
 use std::path::Path;

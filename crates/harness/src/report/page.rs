@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::chart::Chart;
 use super::escape;
-use super::table::Table;
+use super::table::{Table, TextTable};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -18,6 +18,8 @@ pub struct Section {
     pub heading: String,
     /// What there is to say, a paragraph each.
     pub paragraphs: Vec<String>,
+    /// Tables of words, each with its caption; never folded.
+    pub words: Vec<(String, TextTable)>,
     /// The plots, each followed by its table.
     pub charts: Vec<Chart>,
     /// Tables without a plot, each with its caption.
@@ -45,7 +47,7 @@ impl Section {
     /// Whether there is nothing to see in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.charts.is_empty() && self.tables.is_empty()
+        self.charts.is_empty() && self.tables.is_empty() && self.words.is_empty()
     }
 }
 
@@ -112,13 +114,21 @@ impl Section {
         let heading = escape(&self.heading);
         let _ = write!(html, "<section><h2 id=\"section-{number}\">{heading}</h2>");
         paragraphs(&self.paragraphs, html);
+        for (caption, table) in &self.words {
+            html.push_str(&scrolled(caption, &table.to_html(caption), &table.to_csv()));
+        }
         if self.is_folded && !self.charts.is_empty() {
             html.push_str("<div class=\"plots\">");
         }
         for (index, chart) in self.charts.iter().enumerate() {
             let title = escape(&chart.title);
             let svg = chart.to_svg(&format!("chart-{number}-{index}"));
-            let table = scrolled((&chart.title, &chart.y_label), &chart.table());
+            let table = chart.table();
+            let table = scrolled(
+                &chart.title,
+                &table.to_html(&chart.y_label),
+                &table.to_csv(),
+            );
             let _ = match self.is_folded {
                 true => write!(
                     html,
@@ -135,7 +145,7 @@ impl Section {
             html.push_str("</div>");
         }
         for (caption, table) in &self.tables {
-            let table = scrolled((caption, caption), table);
+            let table = scrolled(caption, &table.to_html(caption), &table.to_csv());
             html.push_str(&match self.is_folded {
                 true => folded(caption, &table),
                 false => table,
@@ -146,12 +156,11 @@ impl Section {
 }
 
 /// A table with its file, which scrolls by itself where it is too wide.
-fn scrolled((title, caption): (&str, &str), table: &Table) -> String {
+fn scrolled(title: &str, table: &str, csv: &str) -> String {
     format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{}{}</div>",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{table}{}</div>",
         escape(title),
-        table.to_html(caption),
-        download(title, table),
+        download(title, csv),
     )
 }
 
@@ -168,7 +177,7 @@ fn paragraphs(texts: &[String], html: &mut String) {
     }
 }
 
-fn download(title: &str, table: &Table) -> String {
+fn download(title: &str, csv: &str) -> String {
     let mut name = String::new();
     for letter in title.to_lowercase().chars() {
         match letter {
@@ -178,7 +187,7 @@ fn download(title: &str, table: &Table) -> String {
         }
     }
     let name = name.trim_end_matches('-').to_owned() + ".csv";
-    format!("<p>{}</p>", link(&name, "text/csv", &table.to_csv()))
+    format!("<p>{}</p>", link(&name, "text/csv", csv))
 }
 
 /// A link that carries its file.

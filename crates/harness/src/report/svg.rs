@@ -4,7 +4,8 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Series, Shape};
+use super::chart::{Chart, Shape};
+use super::marks::{Ink, legend_entry, range_line, said_line};
 use super::scale::Scale;
 use super::{digits, escape};
 
@@ -27,12 +28,7 @@ impl Chart {
         if self.shape == Shape::Lying {
             return self.to_lying_svg(id);
         }
-        let highest = self.series.iter().flat_map(|series| {
-            let values = series.values.iter().enumerate();
-            let ends = values.filter_map(|(place, value)| Some((*value)? + series.spread(place)));
-            ends.chain(series.said.iter().filter_map(|said| *said))
-        });
-        let scale = Scale::holding(highest, self.is_logarithmic);
+        let scale = Scale::holding(self.ends(), self.is_logarithmic);
         let legend = self.legend();
         let legend_lines = legend.last().map_or(0.0, |(_, line)| line + 1.0);
         let height = HEIGHT + LEGEND_GAP + legend_lines * LEGEND_LINE;
@@ -46,17 +42,37 @@ impl Chart {
             )),
         );
         self.draw_axes(&scale, &mut svg);
-        for (turn, (index, _)) in self.measured().enumerate() {
+        let series = self.measured();
+        let inks = series.map(|(index, series)| (index, Ink::new(index, series, id)));
+        for (turn, (index, ink)) in inks.enumerate() {
+            ink.pattern(&mut svg);
             match self.shape {
-                Shape::Lines => self.draw_line(index, &scale, &mut svg),
-                Shape::Bars | Shape::Lying => self.draw_bars(index, turn, &scale, &mut svg),
+                Shape::Lines => self.draw_line((index, ink), &scale, &mut svg),
+                // A bar says by its length how much; there is no length from nought on powers of ten.
+                _ if self.is_logarithmic => self.draw_marks((index, ink), turn, &scale, &mut svg),
+                _ => self.draw_bars((index, ink), turn, &scale, &mut svg),
             }
         }
         for ((x, line), (index, series)) in legend.into_iter().zip(self.measured()) {
             let y = HEIGHT + LEGEND_GAP + line * LEGEND_LINE + 6.0;
-            legend_entry(index, series, (x, y), &mut svg);
+            let ink = Ink::new(index, series, id);
+            legend_entry(ink, &series.name, (x, y), &mut svg);
         }
         svg + "</svg>"
+    }
+
+    /// Every number, and the ends of what it is the middle of.
+    fn ends(&self) -> impl Iterator<Item = f64> {
+        self.series.iter().flat_map(|series| {
+            let values = series.values.iter().enumerate();
+            let numbers = values.filter_map(|(place, value)| {
+                let value = (*value)?;
+                let (low, high) = series.range(place).unwrap_or((value, value));
+                Some([low, value, high])
+            });
+            let said = series.said.iter().filter_map(|said| *said);
+            numbers.flatten().chain(said)
+        })
     }
 
     /// Where each series' name stands: its left end, its line.
@@ -152,7 +168,7 @@ impl Chart {
         )
     }
 
-    fn draw_line(&self, index: usize, scale: &Scale, svg: &mut String) {
+    fn draw_line(&self, (index, ink): (usize, Ink<'_>), scale: &Scale, svg: &mut String) {
         let values = self.series[index].values.iter().take(self.places.len());
         let points: Vec<Option<(f64, f64, f64)>> = values
             .enumerate()
@@ -170,73 +186,94 @@ impl Chart {
             let corners: Vec<String> = corners.map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
             let _ = write!(
                 svg,
-                "<polyline class=\"line series-{index}\" points=\"{}\"/>",
+                "<polyline class=\"{}\" points=\"{}\"/>",
+                ink.line_class(),
                 corners.join(" ")
             );
         }
         for (place, point) in points.into_iter().enumerate() {
             let Some((x, y, value)) = point else { continue };
             if !self.places[place].is_empty() {
-                mark(index, x, y, &self.hint(index, place, value), svg);
+                self.draw_range((index, place), x, scale, svg);
+                ink.mark((x, y), &self.hint(index, place, value), svg);
             }
         }
+    }
+
+    /// What bars would be, each a mark in the middle of where it would stand.
+    fn draw_marks(
+        &self,
+        (index, ink): (usize, Ink<'_>),
+        turn: usize,
+        scale: &Scale,
+        svg: &mut String,
+    ) {
+        for (place, value, y) in self.numbers(index, scale) {
+            let (left, width) = self.slot(place, turn);
+            let x = left + width / 2.0;
+            self.draw_range((index, place), x, scale, svg);
+            ink.mark((x, y), &self.hint(index, place, value), svg);
+        }
+    }
+
+    /// The numbers of a series that have a place on the axis: where along it, what, how high.
+    fn numbers(&self, index: usize, scale: &Scale) -> impl Iterator<Item = (usize, f64, f64)> {
+        let values = self.series[index].values.iter().take(self.places.len());
+        values.enumerate().filter_map(|(place, value)| {
+            let value = (*value)?;
+            Some((place, value, y_of(scale.place(value)?)))
+        })
+    }
+
+    /// The left end and the width of what stands for the `turn`th series at a place.
+    fn slot(&self, place: usize, turn: usize) -> (f64, f64) {
+        let width = self.step() * 0.8 / self.measured().count() as f64;
+        (
+            self.x_of(place) - self.step() * 0.4 + width * turn as f64,
+            width,
+        )
     }
 
     /// The bars of a series that is the `turn`th of those that have any.
-    fn draw_bars(&self, index: usize, turn: usize, scale: &Scale, svg: &mut String) {
-        let width = self.step() * 0.8 / self.measured().count() as f64;
-        let first = |place: usize| self.x_of(place) - self.step() * 0.4;
-        let values = self.series[index].values.iter().take(self.places.len());
-        for (place, value) in values.enumerate() {
-            let Some((value, y)) = value.and_then(|value| Some((value, y_of(scale.place(value)?))))
-            else {
-                continue;
+    fn draw_bars(
+        &self,
+        (index, ink): (usize, Ink<'_>),
+        turn: usize,
+        scale: &Scale,
+        svg: &mut String,
+    ) {
+        for (place, value, y) in self.numbers(index, scale) {
+            let hint = self.hint(index, place, value);
+            let (x, width) = self.slot(place, turn);
+            let width = (width - 1.0).max(1.0);
+            let mut bar = |top: f64, foot: f64, is_faint: bool| {
+                let size = (width, (foot - top).max(0.5));
+                ink.bar((x, top), size, is_faint, &hint, svg);
             };
-            let series = &self.series[index];
-            let hint = escape(&self.hint(index, place, value));
-            let (x, width) = (first(place) + width * turn as f64, (width - 1.0).max(1.0));
-            let mut bar = |top: f64, foot: f64, class: &str| {
-                let height = (foot - top).max(0.5);
-                let _ = write!(
-                    svg,
-                    "<rect class=\"mark series-{index}{class}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
-                     height=\"{height:.1}\"><title>{hint}</title></rect>"
-                );
-            };
-            let part = series.parts.get(place).copied().flatten();
+            let part = self.series[index].parts.get(place).copied().flatten();
             match part.and_then(|part| scale.place(part)).map(y_of) {
                 Some(middle) => {
-                    bar(middle, y_of(0.0), "");
-                    bar(y, middle, " faint");
+                    bar(middle, y_of(0.0), false);
+                    bar(y, middle, true);
                 }
-                None => bar(y, y_of(0.0), ""),
+                None => bar(y, y_of(0.0), false),
             }
-            let said = series.said.get(place).copied().flatten();
+            let said = self.series[index].said.get(place).copied().flatten();
             if let Some(y) = said.and_then(|said| scale.place(said)).map(y_of) {
-                let _ = write!(
-                    svg,
-                    "<line class=\"said\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
-                    x - 2.0,
-                    x + width + 2.0
-                );
+                said_line((x - 2.0, x + width + 2.0), y, svg);
             }
-            let spread = series.spread(place);
-            let ends = [value - spread, value + spread].map(|end| scale.place(end).map(y_of));
-            if let ([Some(low), Some(high)], true) = (ends, spread > 0.0) {
-                let middle = x + width / 2.0;
-                let _ = write!(
-                    svg,
-                    "<line class=\"spread\" x1=\"{middle:.1}\" x2=\"{middle:.1}\" y1=\"{low:.1}\" y2=\"{high:.1}\"/>"
-                );
-            }
+            self.draw_range((index, place), x + width / 2.0, scale, svg);
         }
     }
-}
 
-impl Series {
-    /// How far a number spreads.
-    fn spread(&self, place: usize) -> f64 {
-        self.spreads.get(place).copied().flatten().unwrap_or(0.0)
+    fn draw_range(&self, (index, place): (usize, usize), x: f64, scale: &Scale, svg: &mut String) {
+        let range = self.series[index].range(place);
+        let Some((low, high)) = range.filter(|(low, high)| low < high) else {
+            return;
+        };
+        if let (Some(low), Some(high)) = (scale.place(low), scale.place(high)) {
+            range_line(x, (y_of(low), y_of(high)), svg);
+        }
     }
 }
 
@@ -255,41 +292,10 @@ fn y_of(place: f64) -> f64 {
     foot - place * (foot - TOP)
 }
 
-/// A series' mark and name.
-pub(crate) fn legend_entry(index: usize, series: &Series, (x, y): (f64, f64), svg: &mut String) {
-    mark(index, x + 6.0, y - 4.0, "", svg);
-    let name = escape(&series.name);
-    let _ = write!(svg, "<text x=\"{}\" y=\"{y}\">{name}</text>", x + 16.0);
-}
-
-/// A mark of the series' own shape around a point.
-fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
-    let title = match hint {
-        "" => String::new(),
-        text => format!("<title>{}</title>", escape(text)),
-    };
-    let class = format!("class=\"mark series-{index}\"");
-    let polygon = |corners: &[(f64, f64)]| {
-        let corners = corners.iter();
-        let corners: Vec<String> = corners
-            .map(|(right, down)| format!("{:.1},{:.1}", x + right, y + down))
-            .collect();
-        format!(
-            "<polygon {class} points=\"{}\">{title}</polygon>",
-            corners.join(" ")
-        )
-    };
-    svg.push_str(&match index % 4 {
-        0 => format!("<circle {class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">{title}</circle>"),
-        1 => polygon(&[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)]),
-        2 => polygon(&[(0.0, -5.0), (5.0, 4.0), (-5.0, 4.0)]),
-        _ => polygon(&[(0.0, -5.5), (5.5, 0.0), (0.0, 5.5), (-5.5, 0.0)]),
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Series;
 
     fn chart(shape: Shape) -> Chart {
         Chart {
@@ -364,6 +370,30 @@ mod tests {
         assert_eq!(svg.matches("class=\"said\"").count(), 1, "{svg}");
         assert_eq!(svg.matches(" faint\"").count(), 1, "{svg}");
         assert_eq!(svg.matches("<rect").count(), 4 + 1, "{svg}");
+    }
+
+    #[test]
+    fn what_others_say_is_hatched_and_has_the_colour_of_what_it_is_of() {
+        let mut chart = chart(Shape::Bars);
+        chart.series[1].is_hatched = true;
+        chart.series[1].colour = Some(0);
+        chart.series[0].ranges = vec![None, None, Some((30.0, 45.0))];
+        let svg = chart.to_svg("one");
+        // A bar and the legend's.
+        assert_eq!(svg.matches("class=\"theirs series-0\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("url(#one-hatch-0)").count(), 2, "{svg}");
+        assert_eq!(svg.matches("class=\"spread\"").count(), 1, "{svg}");
+        chart.shape = Shape::Lines;
+        assert!(chart.to_svg("one").contains("hollow series-0"));
+    }
+
+    #[test]
+    fn no_bar_stands_on_powers_of_ten() {
+        let mut chart = chart(Shape::Bars);
+        chart.is_logarithmic = true;
+        let svg = chart.to_svg("one");
+        assert_eq!(svg.matches("<rect").count(), 0, "{svg}");
+        assert_eq!(svg.matches("class=\"mark").count(), 4 + 2, "{svg}");
     }
 
     #[test]

@@ -57,6 +57,55 @@ impl Table {
     }
 }
 
+/// A table of words, some of which may be numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextTable {
+    /// What the columns are called.
+    pub columns: Vec<String>,
+    /// As many texts each as there are columns; the first says what the row is of.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl TextTable {
+    /// The table for people.
+    #[must_use]
+    pub fn to_html(&self, caption: &str) -> String {
+        let mut html = format!(
+            "<table class=\"words\"><caption>{}</caption><thead><tr>",
+            escape(caption)
+        );
+        for column in &self.columns {
+            let _ = write!(html, "<th scope=\"col\">{}</th>", escape(column));
+        }
+        html.push_str("</tr></thead><tbody>");
+        for row in &self.rows {
+            html.push_str("<tr>");
+            for (index, text) in row.iter().enumerate() {
+                let text = escape(text);
+                let _ = match index {
+                    0 => write!(html, "<th scope=\"row\">{text}</th>"),
+                    _ => write!(html, "<td>{text}</td>"),
+                };
+            }
+            html.push_str("</tr>");
+        }
+        html + "</tbody></table>"
+    }
+
+    /// The table for programs.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let line = |texts: &Vec<String>| {
+            let fields: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+            fields.join(",") + "\r\n"
+        };
+        std::iter::once(&self.columns)
+            .chain(&self.rows)
+            .map(line)
+            .collect()
+    }
+}
+
 /// A field of CSV, in quotes where it must be.
 fn quote(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
@@ -90,6 +139,20 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("<td>–</td>"), "{html}");
+    }
+
+    #[test]
+    fn words_stand_as_they_are() {
+        let table = TextTable {
+            columns: ["figure", "verdict"].map(String::from).to_vec(),
+            rows: vec![["7a", "holds, <all>"].map(String::from).to_vec()],
+        };
+        assert_eq!(table.to_csv(), "figure,verdict\r\n7a,\"holds, <all>\"\r\n");
+        let html = table.to_html("all");
+        assert!(
+            html.contains("<th scope=\"row\">7a</th><td>holds, &lt;all&gt;</td>"),
+            "{html}"
+        );
     }
 
     #[test]

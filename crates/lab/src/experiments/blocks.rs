@@ -5,11 +5,14 @@
 //! has one request on its way. What is written always differs from what was there, throughout, so
 //! that no design can save itself the copy.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use super::Scope;
 use crate::Engine;
+use crate::disk::EmulatedDisk;
+use crate::virtual_time::{VirtualClock, keep_to_one_processor};
 use forebay::{Region, Result};
 
 const BLOCK_BYTES: usize = 4096;
@@ -89,6 +92,8 @@ pub struct BlockJob {
     pub write_percent: u8,
     /// Which blocks.
     pub pattern: Pattern,
+    /// In the time of one processor that skips waits for the disk, not in the host's: for what waits more than it computes.
+    pub skips_waits: bool,
 }
 
 /// How fast a job went.
@@ -104,34 +109,50 @@ pub struct BlockOutcome {
     pub response_ns: f64,
 }
 
-/// Turns of a job; the middle one counts, so that one slow moment of the machine does not.
-const TURNS: u32 = 3;
+/// Where waits are skipped a turn lasts so much longer: an engine that waits for one block after the other reads few in a moment.
+const SKIPPING_LONGER: u32 = 4;
 
 impl BlockJob {
-    /// Runs in turns of together `duration`, or until `is_called_off`, and returns the middle one.
+    /// Runs as often as the scope says, together for its duration, or until `is_called_off`.
     ///
     /// # Errors
     /// The first of what the target refused.
     pub fn run(
         &self,
         target: &dyn Target,
-        duration: Duration,
-        seed: u64,
+        disk: Option<&EmulatedDisk>,
+        scope: &Scope,
         is_called_off: &AtomicBool,
-    ) -> Result<BlockOutcome> {
-        let turns = (0..TURNS).map(|turn| {
-            let seed = seed.wrapping_add(u64::from(turn) << 16);
-            self.turn(target, duration / TURNS, seed, is_called_off)
+    ) -> Result<Vec<BlockOutcome>> {
+        let turns = u32::try_from(scope.runs.max(1)).unwrap_or(u32::MAX);
+        let turns = (0..turns).map(|turn| {
+            let seed = scope.seed.wrapping_add(u64::from(turn) << 16);
+            let duration = scope.job_duration / turns;
+            if !self.skips_waits {
+                let began = Instant::now();
+                let now = || began.elapsed();
+                return self.turn(target, &now, duration, seed, is_called_off);
+            }
+            let (clock, _keeper) = VirtualClock::start();
+            let duration = SKIPPING_LONGER * duration;
+            let set_clock = |clock| {
+                if let Some(disk) = disk {
+                    disk.set_clock(clock);
+                }
+            };
+            set_clock(Some(Arc::clone(&clock)));
+            let outcome = self.turn(target, &|| clock.now(), duration, seed, is_called_off);
+            set_clock(None);
+            outcome
         });
-        let mut outcomes = turns.collect::<Result<Vec<BlockOutcome>>>()?;
-        outcomes.sort_by(|left, right| left.requests_per_s.total_cmp(&right.requests_per_s));
-        Ok(outcomes[TURNS as usize / 2])
+        turns.collect()
     }
 
-    /// Runs for `duration`, or until `is_called_off`.
+    /// Runs for `duration` of the time that `now` tells, or until `is_called_off`.
     fn turn(
         &self,
         target: &dyn Target,
+        now: &(dyn Fn() -> Duration + Sync),
         duration: Duration,
         seed: u64,
         is_called_off: &AtomicBool,
@@ -143,6 +164,9 @@ impl BlockJob {
                 .map(|number| {
                     let (start, is_over) = (&start, &is_over);
                     scope.spawn(move || {
+                        if self.skips_waits {
+                            keep_to_one_processor();
+                        }
                         let mut worker = Worker::new(self, number, seed);
                         start.wait();
                         worker.run(target, is_over)
@@ -150,8 +174,9 @@ impl BlockJob {
                 })
                 .collect();
             start.wait();
-            let began = Instant::now();
-            while began.elapsed() < duration && !is_called_off.load(Ordering::Relaxed) {
+            let began = now();
+            let elapsed = || now().saturating_sub(began);
+            while elapsed() < duration && !is_called_off.load(Ordering::Relaxed) {
                 std::thread::sleep(duration.min(Duration::from_millis(10)));
             }
             is_over.store(true, Ordering::Relaxed);
@@ -159,7 +184,7 @@ impl BlockJob {
                 .into_iter()
                 .map(|thread| thread.join().expect("a worker does not panic"))
                 .collect();
-            (counts, began.elapsed())
+            (counts, elapsed())
         });
         let requests = counts.into_iter().sum::<Result<u64>>()?;
         let seconds = elapsed.as_secs_f64();
@@ -315,13 +340,21 @@ mod tests {
             span_bytes: 64 * BLOCK_BYTES as u64,
             write_percent,
             pattern,
+            skips_waits: false,
         }
     }
 
     fn run(job: BlockJob, target: &dyn Target) -> BlockOutcome {
         let never = AtomicBool::new(false);
-        job.turn(target, Duration::from_millis(5), 1, &never)
-            .expect("it ran")
+        let began = Instant::now();
+        job.turn(
+            target,
+            &|| began.elapsed(),
+            Duration::from_millis(5),
+            1,
+            &never,
+        )
+        .expect("it ran")
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use forebay::Result;
 
-use super::{Cell, Laboratory, Outcome, Scope, WorkCell};
+use super::{Cell, LOADED_FROM, Laboratory, Outcome, Runs, Scope, WorkCell};
 use crate::engines::EngineName;
-use crate::measure::CountsRow;
+use crate::measure::{CountsRow, Measurement};
 use crate::workload::WorkloadSpec;
 
 /// The cells of the rows, workload by workload: each engine as printed and with the cleaner.
@@ -39,12 +39,27 @@ pub(super) fn row(
     workload: &str,
     cell: WorkCell,
 ) -> Option<CountsRow> {
-    let measured = both(cell).map(|cell| match laboratory.outcome(&cell)? {
+    let [printed, cleaned] = both(cell).map(|cell| laboratory.runs(&cell));
+    let (printed, cleaned) = (printed?, cleaned?);
+    let row = CountsRow::new(
+        engine,
+        workload,
+        &measurements(printed),
+        &measurements(cleaned),
+    )?;
+    let is_loaded = |runs: &Runs| runs.others().is_some_and(|others| others > LOADED_FROM);
+    Some(CountsRow {
+        is_loaded: is_loaded(printed) || is_loaded(cleaned),
+        ..row
+    })
+}
+
+fn measurements(runs: &Runs) -> Vec<&Measurement> {
+    let measured = runs.iter().filter_map(|run| match &run.outcome {
         Outcome::Work(work) => Some(&work.measurement),
         Outcome::Blocks(_) => None,
     });
-    let [printed, cleaned] = measured;
-    Some(CountsRow::new(engine, workload, printed?, cleaned?))
+    measured.collect()
 }
 
 fn pairs(scope: &Scope) -> Result<Vec<(EngineName, &'static str, WorkCell)>> {

@@ -48,15 +48,15 @@ pub(crate) fn filebench_of_size(
 /// Operations to measure: fewer of those that are large, so that cells take about as long.
 pub(crate) fn operations(workload: &WorkloadSpec, is_quick: bool) -> u64 {
     let quick = match workload {
-        WorkloadSpec::Fio(_) | WorkloadSpec::Metadata(_) => 4096,
-        WorkloadSpec::Filebench(_) | WorkloadSpec::Tpcc(_) => 2048,
+        WorkloadSpec::Fio(_) | WorkloadSpec::Metadata(_) => 2048,
+        WorkloadSpec::Filebench(_) | WorkloadSpec::Tpcc(_) => 1024,
         // A packet of 16 blocks for each replica.
-        WorkloadSpec::TeraGen(options) => 512 / u64::from(options.replicas.max(1)),
+        WorkloadSpec::TeraGen(options) => 256 / u64::from(options.replicas.max(1)),
         WorkloadSpec::Trace { trace, .. } => return trace.requests(),
     };
     match is_quick {
         true => quick,
-        false => 4 * quick,
+        false => 8 * quick,
     }
 }
 

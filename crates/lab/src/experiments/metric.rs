@@ -140,6 +140,35 @@ impl Metric {
         }
     }
 
+    /// Whether it is a time or made of one, which depends on the machine and on what else it does; all others are counts.
+    #[must_use]
+    pub const fn is_timed(self) -> bool {
+        matches!(
+            self,
+            Metric::WritesPerSecond
+                | Metric::OperationsPerSecond
+                | Metric::TimePerWrite
+                | Metric::RequestsPerSecond
+                | Metric::BytesPerSecond
+                | Metric::ResponseTime
+        )
+    }
+
+    /// Whether a cache with less of it is the better one; none where neither is.
+    #[must_use]
+    pub const fn is_less_better(self) -> Option<bool> {
+        match self {
+            Metric::WritesPerSecond
+            | Metric::OperationsPerSecond
+            | Metric::RequestsPerSecond
+            | Metric::BytesPerSecond
+            | Metric::HitRatio
+            | Metric::WriteHitRatio => Some(false),
+            Metric::BlocksPerTransaction => None,
+            _ => Some(true),
+        }
+    }
+
     /// The number; none where the measurement has no such thing.
     #[must_use]
     pub fn of(self, outcome: &Outcome) -> Option<f64> {

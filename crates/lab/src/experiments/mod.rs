@@ -1,11 +1,12 @@
-//! What is measured: cells, each an engine on some work with its media and options, measured once a
-//! run however many figures show them.
+//! What is measured: cells, each an engine on some work with its media and options, measured as often as
+//! the scope says however many figures show them.
 
 mod blocks;
 mod counts;
 pub(crate) mod loads;
 mod metric;
 mod outcome;
+mod runs;
 mod scope;
 mod stand;
 mod traces;
@@ -17,11 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay::Result;
+use forebay_harness::OthersWatch;
 
 pub use blocks::{BlockJob, BlockOutcome, Pattern};
 pub use counts::{counts_cells, counts_rows};
 pub use metric::Metric;
 pub use outcome::Outcome;
+pub use runs::{LOADED_FROM, Run, Runs, Spread};
 pub use scope::{Contender, Scope};
 pub use traces::TraceRun;
 pub use work::{Extent, WorkCell, WorkOutcome};
@@ -73,7 +76,7 @@ pub struct Laboratory {
     scope: Scope,
     folder: PathBuf,
     is_called_off: Arc<AtomicBool>,
-    outcomes: HashMap<Cell, Outcome>,
+    runs: HashMap<Cell, Runs>,
     failures: Vec<String>,
     /// The memory or engine under the study's jobs, kept from one job to the next.
     stand: Option<Stand>,
@@ -87,7 +90,7 @@ impl Laboratory {
             scope,
             folder,
             is_called_off,
-            outcomes: HashMap::new(),
+            runs: HashMap::new(),
             failures: Vec::new(),
             stand: None,
         }
@@ -101,8 +104,8 @@ impl Laboratory {
 
     /// What was measured of a cell.
     #[must_use]
-    pub fn outcome(&self, cell: &Cell) -> Option<&Outcome> {
-        self.outcomes.get(cell)
+    pub fn runs(&self, cell: &Cell) -> Option<&Runs> {
+        self.runs.get(cell)
     }
 
     /// What could not be measured, a line each.
@@ -111,53 +114,73 @@ impl Laboratory {
         &self.failures
     }
 
-    /// Measures a cell, unless it was measured before. A failure is noted in
-    /// [`Laboratory::failures`]. Called off, it ends soon and remembers nothing.
+    /// Measures a cell once more, unless that was done as often as the scope says; one of the study's jobs as often at once. A
+    /// failure is noted in [`Laboratory::failures`]. Called off, it ends soon and remembers nothing.
     pub fn measure(&mut self, cell: &Cell) {
-        if self.outcomes.contains_key(cell) {
+        let done = self.runs.get(cell).map_or(0, Runs::count);
+        if done >= self.scope.runs {
             return;
         }
+        let watch = OthersWatch::begin();
         let result = self.measure_one(cell);
+        let others = watch.processors();
         if self.is_called_off.load(Ordering::Relaxed) {
             return;
         }
         match result {
-            Ok(outcome) => {
-                self.outcomes.insert(cell.clone(), outcome);
+            Ok(outcomes) => {
+                for outcome in outcomes {
+                    self.remember(cell, Run { outcome, others });
+                }
             }
             Err(error) => self.failures.push(format!("{}: {error}", cell.name())),
         }
     }
 
-    fn measure_one(&mut self, cell: &Cell) -> Result<Outcome> {
+    /// Keeps a run. What is exact has to be what it was in the runs before.
+    fn remember(&mut self, cell: &Cell, run: Run) {
+        let runs = self.runs.entry(cell.clone()).or_default();
+        if let (Cell::Work(work), Some(first)) = (cell, runs.iter().next())
+            && work.is_exact()
+            && !first.outcome.counts_as(&run.outcome)
+        {
+            let failure = format!(
+                "{}: its counts are not those of the run before, and the same work has the same",
+                cell.name()
+            );
+            self.failures.push(failure);
+        }
+        runs.push(run);
+    }
+
+    fn measure_one(&mut self, cell: &Cell) -> Result<Vec<Outcome>> {
         match cell {
             Cell::Work(cell) => {
                 // The memory of the study's jobs is not kept beside a workload's.
                 self.stand = None;
                 let outcome = cell.measure(&self.scope, &self.folder, &self.is_called_off)?;
-                Ok(Outcome::Work(Box::new(outcome)))
+                Ok(vec![Outcome::Work(Box::new(outcome))])
             }
-            Cell::Blocks(cell) => self.measure_blocks(cell).map(Outcome::Blocks),
+            Cell::Blocks(cell) => {
+                let outcomes = self.measure_blocks(cell)?;
+                Ok(outcomes.into_iter().map(Outcome::Blocks).collect())
+            }
         }
     }
 
-    fn measure_blocks(&mut self, cell: &BlockCell) -> Result<BlockOutcome> {
+    fn measure_blocks(&mut self, cell: &BlockCell) -> Result<Vec<BlockOutcome>> {
         let span_bytes = cell.job.span_bytes;
         let kept = self.stand.take();
         let stand = match kept.filter(|stand| stand.serves(cell.contender, span_bytes)) {
             Some(stand) => stand,
             None => Stand::new(&self.scope, &self.folder, cell.contender, span_bytes)?,
         };
-        let Scope {
-            job_duration, seed, ..
-        } = self.scope;
-        let target = self.stand.insert(stand).target();
-        cell.job
-            .run(target, job_duration, seed, &self.is_called_off)
+        let stand = self.stand.insert(stand);
+        stand.run(&cell.job, &self.scope, &self.is_called_off)
     }
 }
 
-/// The order in which to measure cells, each once: workloads as they come, then the study's jobs by
+/// The order in which to measure cells, each once a round: workloads as they come, then the study's jobs by
 /// contender, so that one filled engine serves all of its jobs.
 #[must_use]
 pub fn in_order(cells: Vec<Cell>) -> Vec<Cell> {

@@ -11,3 +11,17 @@ pub enum Outcome {
     /// Of one of the study's jobs.
     Blocks(BlockOutcome),
 }
+
+impl Outcome {
+    /// Whether everything that is counted is the same in both; times may differ.
+    #[must_use]
+    pub fn counts_as(&self, other: &Outcome) -> bool {
+        match (self, other) {
+            (Outcome::Work(one), Outcome::Work(other)) => {
+                let (one, other) = (&one.measurement, &other.measurement);
+                one.asked == other.asked && one.done == other.done
+            }
+            _ => false,
+        }
+    }
+}

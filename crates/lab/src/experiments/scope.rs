@@ -23,7 +23,10 @@ pub struct Scope {
     pub seed: u64,
     /// The papers' engines store and flush the content of blocks, instead of streaming it as Forebay does.
     pub flushes_content: bool,
-    /// How long one of the study's jobs runs.
+    /// How often everything is measured, each time on fresh memory and a fresh disk. Tinca's paper has three runs (§5.1) and
+    /// Spindle's five (§5.1).
+    pub runs: usize,
+    /// How long one of the study's jobs runs, all its runs together.
     pub job_duration: Duration,
 }
 
@@ -37,6 +40,7 @@ impl Scope {
             engines: EngineName::ALL.to_vec(),
             seed,
             flushes_content: false,
+            runs: 5,
             job_duration: Duration::from_millis(1000),
         }
     }
@@ -47,6 +51,7 @@ impl Scope {
         Scope {
             scale: Scale::QUICK,
             is_quick: true,
+            runs: 3,
             job_duration: Duration::from_millis(150),
             ..Scope::full(seed)
         }

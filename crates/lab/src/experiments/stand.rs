@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use forebay::{Backing, MemoryStore, PersistenceDomain, RegionOptions, Result};
 
-use super::blocks::{EngineTarget, RawTarget, Target, fill, read_all};
+use super::blocks::{BlockJob, BlockOutcome, EngineTarget, RawTarget, Target, fill, read_all};
 use super::scope::{Contender, STUDY_MEDIA, Scope};
 use crate::disk::{DiskKind, EmulatedDisk};
 use crate::engines::{self, EngineOptions};
@@ -16,6 +17,8 @@ pub(super) struct Stand {
     contender: Contender,
     span_bytes: u64,
     target: Box<dyn Target>,
+    /// Below an engine.
+    disk: Option<Arc<EmulatedDisk>>,
 }
 
 impl Stand {
@@ -33,11 +36,11 @@ impl Stand {
             .domain(PersistenceDomain::Adr)
             .media(STUDY_MEDIA);
         let region = scratch::region(folder, cache_bytes, &region_options)?;
-        let target: Box<dyn Target> = match contender {
+        let (target, disk): (Box<dyn Target>, _) = match contender {
             Contender::Raw => {
                 let target = RawTarget(region);
                 fill(&target, span_bytes, scope.seed)?;
-                Box::new(target)
+                (Box::new(target), None)
             }
             Contender::Engine(name) => {
                 let disk_bytes = (2 * span_bytes).max(cache_bytes);
@@ -56,13 +59,14 @@ impl Stand {
                 // What was written last may lie in a journal, and not where it is read.
                 read_all(&target, span_bytes)?;
                 disk.set_waiting(true);
-                Box::new(target)
+                (Box::new(target), Some(disk))
             }
         };
         Ok(Stand {
             contender,
             span_bytes,
             target,
+            disk,
         })
     }
 
@@ -70,7 +74,13 @@ impl Stand {
         self.contender == contender && self.span_bytes == span_bytes
     }
 
-    pub(super) fn target(&self) -> &dyn Target {
-        &*self.target
+    /// Runs a job as often as the scope says.
+    pub(super) fn run(
+        &self,
+        job: &BlockJob,
+        scope: &Scope,
+        is_called_off: &AtomicBool,
+    ) -> Result<Vec<BlockOutcome>> {
+        job.run(&*self.target, self.disk.as_deref(), scope, is_called_off)
     }
 }

@@ -83,6 +83,12 @@ impl WorkCell {
         }
     }
 
+    /// Whether the same work gives the same counts each time: not where threads choose when to write back.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.engine != EngineName::Forebay && !self.has_cleaner
+    }
+
     /// For progress and for failures.
     #[must_use]
     pub fn name(&self) -> String {
@@ -156,7 +162,7 @@ impl WorkCell {
 /// waits, and fewer operations are measured.
 fn hurry(cell: &mut measure::Cell, options: &mut CellOptions) -> Result<()> {
     const PACED: u64 = 64;
-    const FEWER: u64 = 8;
+    const FEWER: u64 = 4;
     let cache_blocks = options.cache_bytes / BLOCK_BYTES as u64;
     let warm_up = options.warm_up;
     let warm_up = warm_up.unwrap_or_else(|| cell.workload.warm_up_operations(cache_blocks));

@@ -2,7 +2,8 @@
 
 use forebay_harness::digits;
 
-use super::{Figure, FigureResult};
+use super::FigureResult;
+use super::reasons::reason;
 use crate::experiments::Metric;
 use crate::paper::{self, Reported, Value};
 
@@ -43,13 +44,6 @@ impl Comparison {
             (None, false) => true,
         };
         Some(is_near(ours, self.paper) && says_the_same)
-    }
-
-    /// How many times the one is the other, 1 or more; none where there is nothing to compare.
-    pub(super) fn factor(&self) -> Option<f64> {
-        self.is_like()?;
-        let ours = self.ours?;
-        Some((ours / self.paper).max(self.paper / ours))
     }
 }
 
@@ -160,10 +154,15 @@ pub(super) fn sentences(result: &FigureResult, comparisons: &[Comparison]) -> Ve
         ));
         return sentences;
     }
-    if !result.figure.caveat.is_empty() {
-        sentences.push(result.figure.caveat.to_owned());
-    }
+    sentences.extend(why(result));
     sentences
+}
+
+/// What explains that numbers differ: what the figure says always, and what this run counted.
+pub(super) fn why(result: &FigureResult) -> impl Iterator<Item = String> {
+    let caveat = result.figure.caveat;
+    let caveat = (!caveat.is_empty()).then(|| caveat.to_owned());
+    caveat.into_iter().chain(reason(result))
 }
 
 fn difference(comparison: &Comparison) -> Option<String> {
@@ -188,14 +187,6 @@ fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
-}
-
-/// The figure's numbers divided by its baseline's at the same place, for one series.
-pub(super) fn normalised(figure: &Figure, result: &FigureResult, key: &str) -> Vec<Option<f64>> {
-    let places = 0..result.places.len();
-    places
-        .map(|place| result.ratio((key, place), (figure.baseline, place)))
-        .collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use forebay_harness::{Chart, Section, Series, Shape, Table, digits};
 
+use super::charts::colour_of;
 use crate::engines::EngineName;
 use crate::measure::CountsRow;
 
@@ -17,6 +18,8 @@ struct Column {
     of: fn(&CountsRow) -> f64,
     /// Whether a plot of it needs powers of ten.
     is_wide: bool,
+    /// Of a throughput, the lowest and the highest of the runs.
+    range: Option<fn(&CountsRow) -> (f64, f64)>,
 }
 
 const COLUMNS: [Column; 7] = [
@@ -25,47 +28,64 @@ const COLUMNS: [Column; 7] = [
         label: "lines/write",
         of: |row| row.lines_per_write,
         is_wide: true,
+        range: None,
     },
     Column {
         title: "Fences",
         label: "fences/write",
         of: |row| row.fences_per_write,
         is_wide: true,
+        range: None,
     },
     Column {
         title: "NVM bytes",
         label: "NVM bytes/byte",
         of: |row| row.nvm_bytes_per_payload_byte,
         is_wide: true,
+        range: None,
     },
     Column {
         title: "Disk blocks",
         label: "disk blocks/write",
         of: |row| row.disk_blocks_per_write,
         is_wide: false,
+        range: None,
     },
     Column {
         title: "Hit ratio",
         label: "hit ratio",
         of: |row| row.hit_ratio,
         is_wide: false,
+        range: None,
     },
     Column {
         title: "Throughput",
         label: "operations/s",
         of: |row| row.ops_per_s,
         is_wide: true,
+        range: Some(|row| (row.ops_per_s_least, row.ops_per_s_most)),
     },
     Column {
         title: "Throughput with the cleaner",
         label: "op/s, cleaner",
         of: |row| row.ops_per_s_cleaner,
         is_wide: true,
+        range: Some(|row| (row.ops_per_s_cleaner_least, row.ops_per_s_cleaner_most)),
     },
 ];
 
 /// The section of a page.
 pub(super) fn section(rows: &[CountsRow]) -> Section {
+    let mut paragraphs = vec![ABOUT.to_owned()];
+    let loaded: Vec<String> = rows.iter().filter(|row| row.is_loaded).map(name).collect();
+    if !loaded.is_empty() {
+        paragraphs.push(format!(
+            "LOADED: others used the processors while the throughput of {} of {} rows was measured: {}.",
+            loaded.len(),
+            rows.len(),
+            loaded.join("; ")
+        ));
+    }
     let mut tables = Vec::new();
     let standing = standing(rows);
     if !standing.rows.is_empty() {
@@ -74,9 +94,10 @@ pub(super) fn section(rows: &[CountsRow]) -> Section {
     tables.push(("Every row".into(), table(rows)));
     Section {
         heading: "Every engine on every workload".into(),
-        paragraphs: vec![ABOUT.into()],
+        paragraphs,
         charts: COLUMNS.iter().map(|column| chart(rows, column)).collect(),
         tables,
+        is_folded: true,
         ..Section::default()
     }
 }
@@ -131,6 +152,11 @@ fn chart(rows: &[CountsRow], column: &Column) -> Chart {
                 .iter()
                 .map(|workload| find(rows, workload, engine).map(column.of))
                 .collect(),
+            ranges: column.range.map_or(Vec::new(), |range| {
+                let found = places.iter().map(|workload| find(rows, workload, engine));
+                found.map(|row| row.map(range)).collect()
+            }),
+            colour: colour_of(engine),
             ..Series::default()
         });
     Chart {
@@ -214,11 +240,17 @@ mod tests {
             disk_blocks_per_write: number,
             hit_ratio: number,
             ops_per_s: number / 2.0,
+            ops_per_s_least: number / 2.0,
+            ops_per_s_most: number / 2.0,
             ops_per_s_cleaner: number,
+            ops_per_s_cleaner_least: number,
+            ops_per_s_cleaner_most: number,
             lines_per_write_cleaner: number,
             fences_per_write_cleaner: number,
             disk_blocks_per_write_cleaner: number,
             hit_ratio_cleaner: number,
+            runs: 1,
+            is_loaded: false,
         }
     }
 

@@ -14,6 +14,10 @@ pub enum Paper {
     Spindle,
     /// Lee et al., APSys 2018.
     Study,
+    /// Kateja et al., CMU-PDL-19-105.
+    Tvarak,
+    /// Jang et al., Cluster Computing 2019.
+    AutoBahn,
 }
 
 impl Paper {
@@ -24,6 +28,8 @@ impl Paper {
             Paper::Tinca => "Tinca",
             Paper::Spindle => "Spindle",
             Paper::Study => "block cache study",
+            Paper::Tvarak => "TVARAK",
+            Paper::AutoBahn => "AutoBahn",
         }
     }
 }
@@ -51,6 +57,8 @@ pub struct Figure {
     pub shape: Shape,
     /// Why ours may have another shape than the paper's; empty where there is nothing to say.
     pub caveat: &'static str,
+    /// Why Forebay may lose to another cache here; empty where it is not known to.
+    pub loses: &'static str,
     /// Its places and series as printed within a scope; [`Figure::planned`] has all of them.
     pub plan: fn(&Scope) -> Plan,
 }

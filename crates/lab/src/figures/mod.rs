@@ -3,24 +3,31 @@
 //! A figure is a plan: series over places, each crossing a cell. Figures that cross the same
 //! cell share its measurement, which is made once a run.
 
+mod catalogue;
+mod charts;
 mod compare;
 mod counts_page;
 mod figure;
+mod losses;
 mod output;
 mod page;
+mod reasons;
 mod report;
 mod result;
+mod setting;
 mod spindle;
 mod study;
 #[cfg(test)]
 mod testing;
 mod tinca;
+mod verdicts;
 
 use forebay::{ErrorKind, Result};
 
 pub use counts_page::to_text as rows_to_text;
 pub use figure::{Figure, Paper, Plan, PlannedSeries};
 pub use result::{FigureResult, SeriesResult};
+pub use setting::Setting;
 
 use crate::experiments::Scope;
 use crate::measure::CountsRow;
@@ -30,6 +37,8 @@ use crate::measure::CountsRow;
 pub struct Report<'a> {
     /// What it covered.
     pub scope: &'a Scope,
+    /// Where and when.
+    pub setting: &'a Setting,
     /// The figures, measured.
     pub results: &'a [FigureResult],
     /// The rows of every engine and workload; empty where they were not asked for.

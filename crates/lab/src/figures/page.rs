@@ -1,15 +1,12 @@
 //! The figures as one page: for each its plot as ratios with the paper's numbers, its plot as
 //! measured, the paper's numbers beside ours, the exact counts, and a sentence on what differs.
 
-use forebay_harness::{Chart, Page, Section, Series, Shape, Table};
+use forebay_harness::{Page, Section, Table, digits};
 
-use super::compare::{Comparison, compare, normalised, sentences};
-use super::{FigureResult, Report, counts_page, output};
+use super::charts::charts;
+use super::compare::{Comparison, compare, sentences};
+use super::{FigureResult, Report, counts_page, output, verdicts};
 use crate::experiments::Metric;
-use crate::paper::{Reported, Value};
-
-/// Series of one plot at most.
-const SERIES_MAX: usize = 8;
 
 /// The page; the JSON and the CSV come along.
 pub(super) fn page(report: &Report<'_>) -> Page {
@@ -20,8 +17,8 @@ pub(super) fn page(report: &Report<'_>) -> Page {
     if !report.counts.is_empty() {
         sections.push(counts_page::section(report.counts));
     }
-    if let Some(section) = verdicts(report.results) {
-        sections.insert(0, section);
+    if !report.results.is_empty() {
+        sections.insert(0, verdicts::section(report.results, report.counts));
     }
     let mut shown: Vec<(String, Table)> = Vec::new();
     for result in report.results {
@@ -42,46 +39,6 @@ pub(super) fn page(report: &Report<'_>) -> Page {
     }
 }
 
-/// What holds of each figure's numbers, before anything else, and what explains what does not.
-fn verdicts(results: &[FigureResult]) -> Option<Section> {
-    let mut table = Table {
-        columns: ["figure", "numbers compared", "hold", "largest factor"]
-            .map(str::to_owned)
-            .into(),
-        ..Table::default()
-    };
-    let mut reasons = vec![
-        "A number holds if ours is within a factor of 1.25 of the paper's and tells the designs apart as it does: a ratio at \
-         least half as far from 1, on the same side; of a share what lacks to all of it is near, too."
-            .to_owned(),
-    ];
-    for result in results {
-        let comparisons = compare(result);
-        let verdicts: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
-        if verdicts.is_empty() {
-            continue;
-        }
-        let holding = verdicts.iter().filter(|holds| **holds).count();
-        let factors = comparisons.iter().filter_map(Comparison::factor);
-        let largest = factors.reduce(f64::max);
-        let counts = [verdicts.len(), holding].map(|count| Some(count as f64));
-        let figure = &result.figure;
-        table
-            .rows
-            .push((figure.heading(), [&counts[..], &[largest]].concat()));
-        if holding < verdicts.len() && !figure.caveat.is_empty() {
-            reasons.push(format!("Figure {}: {}", figure.number, figure.caveat));
-        }
-    }
-    (!table.rows.is_empty()).then(|| Section {
-        heading: "What holds of the papers' numbers".into(),
-        paragraphs: reasons,
-        charts: Vec::new(),
-        tables: vec![("Figure by figure".into(), table)],
-        is_folded: false,
-    })
-}
-
 fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
     Section {
         heading: heading.into(),
@@ -96,24 +53,29 @@ fn lead(report: &Report<'_>) -> Vec<String> {
     let compared: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
     let like = compared.iter().filter(|is_like| **is_like).count();
     let engines: Vec<&str> = scope.engines.iter().map(|engine| engine.as_str()).collect();
-    let mut lead = vec![
+    let mut lead = report.setting.sentences();
+    lead.extend([
         format!(
             "The engines {} on the same memory, the same disk and the same work. Scale {}: the papers' \
-             cache and data sets divided by {}, blocks and inodes as they are. Seed {}.",
+             cache and data sets divided by {}, blocks and inodes as they are. Seed {}. Each workload ran {} times, in rounds, on fresh \
+             memory and a fresh disk: numbers are the middle ones, ratios those of each round, and the line over a bar or a mark goes from \
+             the lowest to the highest.",
             engines.join(", "),
             scope.scale,
             scope.scale.divisor(),
-            scope.seed
+            scope.seed,
+            scope.runs
         ),
         "Lines, fences, NVM bytes and disk blocks are counted where they happen, while real bytes are \
          stored, after the cache is full and replaces steadily. Times are this machine's, with the \
-         medium's and the disk's delays emulated, and vary from run to run; counts do not."
+         medium's and the disk's delays emulated, and vary from run to run. The same work has the same counts in every run, which is \
+         asserted, but for Forebay, whose own threads choose when to write back."
             .to_owned(),
-        "Each figure has a plot of ratios to its baseline, with the numbers that the paper's text gives \
-         as dashed lines across our bars, and a plot as measured. The papers' plots are not text, so a figure whose prose \
-         has no numbers shows ours alone."
+        "Each figure has a plot of ratios to its baseline and a plot as measured; a design has one colour in all of them. What the \
+         paper's text says of it stands beside, hatched or hollow. The papers' plots are not text, so a figure whose prose has no numbers \
+         shows ours alone."
             .to_owned(),
-    ];
+    ]);
     if !compared.is_empty() {
         lead.push(format!(
             "Of the papers' {} numbers that could be compared, {like} hold; what differs is said at each figure.",
@@ -134,6 +96,12 @@ fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
     let figure = &result.figure;
     let comparisons = compare(result);
     let mut paragraphs = vec![figure.about.to_owned()];
+    if result.is_loaded() {
+        paragraphs.push(format!(
+            "LOADED: others took up to {} of the processors while these times were measured.",
+            digits(result.others().unwrap_or(0.0))
+        ));
+    }
     paragraphs.extend(sentences(result, &comparisons));
     let mut tables = Vec::new();
     if !comparisons.is_empty() {
@@ -164,6 +132,7 @@ fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
         charts: charts(result),
         tables,
         is_folded: true,
+        ..Section::default()
     }
 }
 
@@ -195,12 +164,9 @@ fn table_of(comparisons: &[Comparison]) -> Table {
 
 /// Every series at every place with its whole measurement.
 fn counts(result: &FigureResult) -> Table {
-    let mut outcomes = result
-        .series
-        .iter()
-        .flat_map(|series| &series.outcomes)
-        .flatten();
-    let metrics = outcomes.next().map_or(Metric::OF_WORK, Metric::all_of);
+    let mut outcomes = result.series.iter().flat_map(|series| &series.runs);
+    let first = outcomes.find_map(|runs| runs.as_ref()?.iter().next());
+    let metrics = first.map_or(Metric::OF_WORK, |run| Metric::all_of(&run.outcome));
     numbers(result, metrics)
 }
 
@@ -217,8 +183,8 @@ fn numbers(result: &FigureResult, metrics: &[Metric]) -> Table {
     let mut rows = Vec::new();
     for (place, name) in result.places.iter().enumerate() {
         for series in &result.series {
-            let outcome = series.outcomes[place].as_ref();
-            let values = metrics.iter().map(|metric| metric.of(outcome?));
+            let runs = series.runs[place].as_ref();
+            let values = metrics.iter().map(|metric| runs?.of(*metric));
             rows.push((format!("{name}, {}", series.name), values.collect()));
         }
     }
@@ -232,230 +198,29 @@ fn numbers(result: &FigureResult, metrics: &[Metric]) -> Table {
     }
 }
 
-fn charts(result: &FigureResult) -> Vec<Chart> {
-    let figure = &result.figure;
-    let chart = |title: String, y_label: String, mut series: Vec<Series>| {
-        series.truncate(SERIES_MAX);
-        Chart {
-            title,
-            x_label: figure.places_are.into(),
-            y_label,
-            places: result.places.clone(),
-            series,
-            shape: figure.shape,
-            is_logarithmic: false,
-        }
-    };
-    let mut charts = Vec::new();
-    if let Some(baseline) = result.series(figure.baseline) {
-        let ours = result.series.iter().map(|series| Series {
-            name: series.name.clone(),
-            values: normalised(figure, result, series.key),
-            ..Series::default()
-        });
-        let series = with_papers(result, ours.collect(), paper_ratios(result));
-        charts.push(chart(
-            format!(
-                "Figure {}: {}, {} = 1",
-                figure.number, figure.title, baseline.name
-            ),
-            format!("{} ÷ {}", figure.metric.label(), baseline.name),
-            series,
-        ));
-    }
-    let ours = result.series.iter().map(|series| Series {
-        name: series.name.clone(),
-        values: (0..result.places.len())
-            .map(|place| result.value(series, place))
-            .collect(),
-        ..Series::default()
-    });
-    let series = with_papers(result, ours.collect(), paper_values(result));
-    charts.push(chart(
-        format!("Figure {}: {}, as measured", figure.number, figure.title),
-        figure.metric.label().into(),
-        series,
-    ));
-    charts
-}
-
-/// Ours, with a line across a design's bars where the paper has a number of it. What the paper says of no bar of ours, and in
-/// plots without bars, is a series of its own.
-fn with_papers(result: &FigureResult, ours: Vec<Series>, papers: Vec<Series>) -> Vec<Series> {
-    let mut series = ours;
-    for paper in papers {
-        let is_of = |key: &str| paper.name == papers_name(key);
-        let of = result.series.iter().position(|own| is_of(own.key));
-        let has_bars = |own: &usize| {
-            let bars = series[*own].values.iter();
-            let lines = paper.values.iter().zip(bars);
-            result.figure.shape == Shape::Bars
-                && lines
-                    .into_iter()
-                    .all(|(line, bar)| line.is_none() || bar.is_some())
-        };
-        match of.filter(has_bars) {
-            Some(own) => series[own].said = paper.values,
-            None => series.push(paper),
-        }
-    }
-    series
-}
-
-fn papers_name(key: &str) -> String {
-    format!("paper: {key}")
-}
-
-/// The paper's ratios to the baseline: a series for each design it has numbers of, two where it
-/// gives the ends of a range, which then stand at every place.
-fn paper_ratios(result: &FigureResult) -> Vec<Series> {
-    let figure = &result.figure;
-    let to_baseline = |reported: &&Reported| reported.over == Some((figure.baseline, None));
-    let mut list = SeriesList::new(result);
-    for reported in crate::paper::of_figure(figure.name).filter(to_baseline) {
-        let name = papers_name(reported.of);
-        match reported.value {
-            Value::Exactly(value) => list.put(&name, reported.place, value),
-            Value::Everywhere(value) => list.put(&name, None, value),
-            Value::UpTo(value) => list.put(&format!("{name}, at most"), None, value),
-            Value::DownTo(value) => list.put(&format!("{name}, at least"), None, value),
-            Value::Between(least, most) => {
-                list.put(&format!("{name}, least"), None, least);
-                list.put(&format!("{name}, most"), None, most);
-            }
-        }
-    }
-    list.series
-}
-
-fn is_absolute(reported: &&'static Reported) -> bool {
-    reported.over.is_none()
-}
-
-/// The paper's numbers in the figure's own unit.
-fn paper_values(result: &FigureResult) -> Vec<Series> {
-    let mut list = SeriesList::new(result);
-    for reported in crate::paper::of_figure(result.figure.name).filter(is_absolute) {
-        if let Value::Exactly(value) = reported.value {
-            list.put(&papers_name(reported.of), reported.place, value);
-        }
-    }
-    list.series
-}
-
-/// Series that grow by name and place.
-struct SeriesList<'a> {
-    result: &'a FigureResult,
-    series: Vec<Series>,
-}
-
-impl SeriesList<'_> {
-    fn new(result: &FigureResult) -> SeriesList<'_> {
-        SeriesList {
-            result,
-            series: Vec::new(),
-        }
-    }
-
-    /// Puts a number at a place, or at all of them.
-    fn put(&mut self, name: &str, place: Option<&str>, value: f64) {
-        let places = self.result.places.len();
-        let found = self.series.iter().position(|series| series.name == name);
-        let index = found.unwrap_or_else(|| {
-            self.series.push(Series {
-                name: name.to_owned(),
-                values: vec![None; places],
-                ..Series::default()
-            });
-            self.series.len() - 1
-        });
-        let values = &mut self.series[index].values;
-        match place {
-            None => values.fill(Some(value)),
-            Some(place) => {
-                // A place that a quick run leaves out has no bar.
-                if let Some(place) = self.result.place(place) {
-                    values[place] = Some(value);
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiments::Scope;
+    use crate::figures::Setting;
     use crate::figures::testing::figure;
-
-    fn series<'a>(chart: &'a Chart, name: &str) -> Option<&'a [Option<f64>]> {
-        let found = chart.series.iter().find(|series| series.name == name)?;
-        Some(&found.values)
-    }
-
-    fn said<'a>(chart: &'a Chart, name: &str) -> Option<&'a [Option<f64>]> {
-        let found = chart.series.iter().find(|series| series.name == name)?;
-        Some(&found.said)
-    }
-
-    #[test]
-    fn the_papers_numbers_are_lines_across_our_bars_where_there_are_some() {
-        let charts = charts(&figure("tinca-7a", &["3/7", "5/5"], &SPEEDS));
-        assert_eq!(said(&charts[0], "tinca"), Some(&[Some(2.5), Some(2.1)][..]));
-        assert_eq!(series(&charts[0], "paper: tinca"), None);
-        let unmeasured = [("classic", &[100.0, 100.0][..]), ("tinca", &[250.0][..])];
-        let charts = super::charts(&figure("tinca-7a", &["3/7", "5/5"], &unmeasured));
-        assert!(series(&charts[0], "paper: tinca").is_some());
-    }
+    use forebay_harness::{Machine, OthersWatch};
 
     const SPEEDS: [(&str, &[f64]); 2] = [("classic", &[100.0, 100.0]), ("tinca", &[250.0, 200.0])];
 
     #[test]
-    fn the_papers_numbers_are_drawn_where_its_text_has_them() {
-        let result = figure("tinca-8a", &["5", "20"], &SPEEDS);
-        let charts = charts(&result);
-        assert_eq!(charts.len(), 2, "as ratios, and as measured");
-        assert_eq!(
-            series(&charts[0], "tinca"),
-            Some(&[Some(2.5), Some(2.0)][..])
-        );
-        // The text has a number for 5 users and for 60, which this run left out.
-        assert_eq!(
-            series(&charts[0], "paper: tinca"),
-            Some(&[Some(1.8), None][..])
-        );
-        assert_eq!(series(&charts[1], "paper: tinca"), None);
-        let ranges = super::charts(&figure("spindle-5a", &["0/10", "5/5"], &SPEEDS[1..]));
-        assert_eq!(
-            series(&ranges[0], "paper: spindle, least"),
-            Some(&[Some(1.13); 2][..])
-        );
-    }
-
-    #[test]
-    fn numbers_in_the_figures_own_unit_are_drawn_both_ways() {
-        let result = figure("tinca-8c", &["5", "60"], &SPEEDS);
-        let charts = charts(&result);
-        let values = series(&charts[1], "paper: classic").expect("in its unit");
-        assert_eq!(values, [Some(4.2), Some(7.0)]);
-        // Nothing was written to the disk here, so that ours have no ratio; the paper's have.
-        let ratios = series(&charts[0], "paper: tinca").expect("as a ratio");
-        assert!(
-            ratios
-                .iter()
-                .flatten()
-                .all(|ratio| (0.42..0.46).contains(ratio))
-        );
-    }
-
-    #[test]
     fn the_page_says_its_scale_and_what_failed() {
+        let setting = Setting {
+            others: Some(0.7),
+            ..Setting::since(&OthersWatch::begin(), Machine::here())
+        };
         let results = [
             figure("tinca-7a", &["3/7", "5/5"], &SPEEDS),
             figure("tinca-7b", &["3/7", "5/5"], &SPEEDS),
         ];
         let report = Report {
             scope: &Scope::quick(7),
+            setting: &setting,
             results: &results,
             counts: &[],
             failures: &["ubj under fio: no room".to_owned()],
@@ -466,6 +231,8 @@ mod tests {
             "Seed 7",
             "ubj under fio: no room",
             "The counts are those of Figure 7a.",
+            "LOADED. Others took 0.700 of this machine",
+            "Each workload ran 3 times",
         ] {
             assert!(html.contains(wanted), "{wanted}");
         }

@@ -1,7 +1,7 @@
 //! A figure with its measurements.
 
 use super::{Figure, Plan};
-use crate::experiments::{Laboratory, Outcome};
+use crate::experiments::{LOADED_FROM, Laboratory, Runs, Spread};
 
 /// One series with what was measured.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct SeriesResult {
     /// What readers see.
     pub name: String,
     /// As many as there are places; none where nothing was measured.
-    pub outcomes: Vec<Option<Outcome>>,
+    pub runs: Vec<Option<Runs>>,
 }
 
 /// A figure with its measurements.
@@ -30,12 +30,12 @@ impl FigureResult {
     #[must_use]
     pub fn collect(figure: Figure, plan: Plan, laboratory: &Laboratory) -> FigureResult {
         let series = plan.series.into_iter().map(|series| {
-            let outcomes = series.cells.iter();
-            let outcomes = outcomes.map(|cell| laboratory.outcome(cell.as_ref()?).cloned());
+            let runs = series.cells.iter();
+            let runs = runs.map(|cell| laboratory.runs(cell.as_ref()?).cloned());
             SeriesResult {
                 key: series.key,
                 name: series.name,
-                outcomes: outcomes.collect(),
+                runs: runs.collect(),
             }
         });
         FigureResult {
@@ -57,22 +57,55 @@ impl FigureResult {
         self.places.iter().position(|place| place == name)
     }
 
-    /// The figure's number of a series at a place.
+    /// The figure's number of a series at a place, in the middle of its runs and at their ends.
     #[must_use]
-    pub fn value(&self, series: &SeriesResult, place: usize) -> Option<f64> {
-        let outcome = series.outcomes.get(place)?.as_ref()?;
-        self.figure.metric.of(outcome)
+    pub fn spread(&self, series: &SeriesResult, place: usize) -> Option<Spread> {
+        let runs = series.runs.get(place)?.as_ref()?;
+        runs.spread(self.figure.metric)
     }
 
-    /// The number of the series `key` at a place, divided by that of `over` at its place.
+    /// The figure's number of a series at a place, in the middle of its runs.
     #[must_use]
-    pub fn ratio(
+    pub fn value(&self, series: &SeriesResult, place: usize) -> Option<f64> {
+        Some(self.spread(series, place)?.median)
+    }
+
+    /// The number of the series `key` at a place, divided by that of `over` at its place. Each round is divided by itself, so that
+    /// what slows a round down slows both of its sides.
+    #[must_use]
+    pub fn ratio_spread(
         &self,
         (key, place): (&str, usize),
         (over, over_place): (&str, usize),
-    ) -> Option<f64> {
-        let value = self.value(self.series(key)?, place)?;
-        let divisor = self.value(self.series(over)?, over_place)?;
-        (divisor > 0.0).then(|| value / divisor)
+    ) -> Option<Spread> {
+        let numbers = |key, place: usize| {
+            let runs = self.series(key)?.runs.get(place)?.as_ref()?;
+            Some(runs.numbers(self.figure.metric))
+        };
+        let rounds = numbers(key, place)?.into_iter();
+        let rounds = rounds.zip(numbers(over, over_place)?);
+        let ratios = rounds.filter(|(_, divisor)| *divisor > 0.0);
+        Spread::of(ratios.map(|(value, divisor)| value / divisor).collect())
+    }
+
+    /// The middle of these ratios.
+    #[must_use]
+    pub fn ratio(&self, of: (&str, usize), over: (&str, usize)) -> Option<f64> {
+        Some(self.ratio_spread(of, over)?.median)
+    }
+
+    /// The most that others took of the machine's processors while any of it was measured.
+    #[must_use]
+    pub fn others(&self) -> Option<f64> {
+        let runs = self.series.iter().flat_map(|series| &series.runs);
+        let others = runs.flatten().filter_map(Runs::others);
+        others.reduce(f64::max)
+    }
+
+    /// Whether it shows times, and others used the processors meanwhile.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        let is_loaded = self.others().is_some_and(|others| others > LOADED_FROM);
+        self.figure.metric.is_timed() && is_loaded
     }
 }

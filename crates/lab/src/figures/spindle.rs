@@ -4,6 +4,7 @@
 use forebay_harness::Shape;
 
 use super::figure::by_engine;
+use super::losses::WRITES_BACK_BESIDE;
 use super::{Figure, Paper, Plan};
 use crate::disk::DiskKind;
 use crate::engines::EngineName;
@@ -77,6 +78,11 @@ fn figure(name: &'static str, metric: Metric, plan: fn(&Scope) -> Plan) -> Figur
         baseline: "tinca",
         shape: Shape::Bars,
         caveat: "",
+        loses: if metric.is_timed() {
+            WRITES_BACK_BESIDE
+        } else {
+            ""
+        },
         plan,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use forebay::EmulatedMedia;
 
 use super::{FigureResult, SeriesResult, select};
-use crate::experiments::{Outcome, WorkOutcome};
+use crate::experiments::{Outcome, Run, Runs, WorkOutcome};
 use crate::measure::Measurement;
 use crate::workload::Operation;
 
@@ -16,7 +16,7 @@ pub(super) fn figure(
     series: &[(&'static str, &[f64])],
 ) -> FigureResult {
     let mut figures = select(&[name.to_owned()]).expect("a figure");
-    let outcome = |writes_per_s: &f64| {
+    let runs = |writes_per_s: &f64| {
         let measurement = Measurement {
             operations: 1000,
             asked: Operation {
@@ -27,7 +27,12 @@ pub(super) fn figure(
             ..Measurement::default()
         };
         let media = EmulatedMedia::Pcm;
-        Some(Outcome::Work(Box::new(WorkOutcome { measurement, media })))
+        let outcome = Outcome::Work(Box::new(WorkOutcome { measurement, media }));
+        let run = Run {
+            outcome,
+            others: Some(0.0),
+        };
+        Some(Runs::new(vec![run; 3]))
     };
     FigureResult {
         figure: figures.remove(0),
@@ -37,7 +42,7 @@ pub(super) fn figure(
             .map(|(key, values)| SeriesResult {
                 key,
                 name: (*key).to_owned(),
-                outcomes: values.iter().map(outcome).collect(),
+                runs: values.iter().map(runs).collect(),
             })
             .collect(),
     }

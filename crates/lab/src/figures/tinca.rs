@@ -4,6 +4,7 @@
 use forebay::EmulatedMedia;
 use forebay_harness::Shape;
 
+use super::losses::WRITES_BACK_BESIDE;
 use super::{Figure, Paper, Plan, PlannedSeries, figure};
 use crate::disk::DiskKind;
 use crate::engines::{EngineName, JournalMode};
@@ -54,6 +55,11 @@ fn figure(
         baseline: "classic",
         shape: Shape::Bars,
         caveat: "",
+        loses: if metric.is_timed() {
+            WRITES_BACK_BESIDE
+        } else {
+            ""
+        },
         plan,
     }
 }
@@ -200,8 +206,6 @@ fn discussion() -> Vec<Figure> {
             title: "TPC-C throughput by the kind of disk",
             about: "20 users, emulated PCM, in front of an emulated SSD and an emulated HDD.",
             places_are: "disk",
-            caveat: "How much an HDD costs depends on how many seeks run at the foreground's expense, and \
-                     the emulated HDD serves one request at a time in the order it comes.",
             ..figure("12a", "tinca-12a", Metric::OperationsPerSecond, plan_12a)
         },
         Figure {

@@ -71,6 +71,7 @@ fn over_workloads(
             spreads: of(&|workload| Some(ratio(workload)?.rms)),
             parts: of(&|workload| report.results.part(workload, sides, metric)),
             said: of(&exactly),
+            ..Series::default()
         }
     });
     let series: Vec<Series> = series.collect();

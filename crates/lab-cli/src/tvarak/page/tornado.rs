@@ -67,6 +67,7 @@ pub fn section(report: &Report<'_>) -> Option<Section> {
         charts: charts.flatten().collect(),
         tables: vec![("Verdicts that change".into(), table)],
         is_folded: true,
+        ..Section::default()
     })
 }
 
