@@ -136,11 +136,17 @@ impl Report<'_> {
             })
             .map(|swept| swept.vary.to_string())
             .collect();
-        match (holds_with.is_empty(), known.is_empty()) {
-            (true, _) => known.to_owned(),
-            (false, true) => format!("It holds with {}.", holds_with.join("; with ")),
-            (false, false) => format!("{known} It holds with {}.", holds_with.join("; with ")),
-        }
+        let holds_with = match holds_with.is_empty() {
+            true => String::new(),
+            false => format!("By the sweep it holds with {}.", holds_with.join("; with ")),
+        };
+        let ablation = match reasons::ablation(id) {
+            Some(what) => format!("One parameter changed: {what}."),
+            None => String::new(),
+        };
+        let parts = [known, holds_with.as_str(), ablation.as_str()];
+        let said = parts.into_iter().filter(|part| !part.is_empty());
+        said.collect::<Vec<&str>>().join(" ")
     }
 
     /// A ratio to the baseline.

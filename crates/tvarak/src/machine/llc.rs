@@ -178,12 +178,24 @@ impl Machine {
     }
 
     /// Whether what becomes of a line is told by its diff: not of one that became dirty while its set had no ways for diffs.
+    ///
+    /// # Panics
+    /// A line is dirty without a diff, and sets always had ways for one.
     fn has_diff(&self, slot: usize) -> bool {
         let line = self.llc.array.line(slot);
-        let is_dirty = self.llc.entries[slot].is_dirty && !mutated(Mutant::DiffOfDirtyLine);
         let diffs = self.controllers.diffs.as_ref();
-        diffs.is_some_and(|diffs| diffs.keeps(line) && (!is_dirty || diffs.has(line)))
-            && matches!(home(line), Home::Data(line) if self.controllers.covers(line))
+        let Some(diffs) = diffs.filter(|diffs| diffs.keeps(line)) else {
+            return false;
+        };
+        if !matches!(home(line), Home::Data(line) if self.controllers.covers(line)) {
+            return false;
+        }
+        let is_whole = !self.llc.entries[slot].is_dirty || diffs.has(line);
+        assert!(
+            is_whole || self.controllers.duel().is_some(),
+            "a dirty line has a diff where ways are fixed"
+        );
+        is_whole || mutated(Mutant::DiffOfDirtyLine)
     }
 
     /// The shared cache needs a slot: the line leaves all caches, and goes to memory if it was changed.

@@ -133,7 +133,7 @@ impl Parameters {
             (&mut parameters.nstore.threads, 3),
             (&mut parameters.controller.cache_ways, 2),
             // So that divisions change all the time.
-            (&mut parameters.adaptive.round_accesses, 64),
+            (&mut parameters.adaptive.round_accesses, 8),
             (&mut parameters.adaptive.better_by, 1 << 12),
             (&mut parameters.controller.cache_bytes, 64 * 4),
         ] {
