@@ -3,6 +3,7 @@
 //!
 //! It imports nothing of ours: what is tested runs behind it, as a program.
 
+pub mod choice;
 pub mod files;
 pub mod nbd;
 mod options;
@@ -16,8 +17,8 @@ mod watched;
 pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
 
 pub use processes::{
-    Daemon, Group, Output, catch_signals, check_interrupt, output, processor_time, run, sleep,
-    tail, tail_of, thread_time, wait_for,
+    Daemon, Group, Output, OwnTime, catch_signals, check_interrupt, output, processor_time, run,
+    sleep, tail, tail_of, thread_time, wait_for,
 };
 pub use report::{
     Bar, Chart, Page, Row, Section, Series, Shape, Table, bars, digits, median, rows, write_file,
