@@ -25,11 +25,12 @@ bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on For
 	@scripts/setup.sh build apps
 	@scripts/bench-apps.sh
 
-lab: ## The papers' caches and figures beside ours, in a quarter of an hour; writes target/lab/lab.html, dax.html of mapped regions, and tvarak.html
+lab: ## The papers' caches and figures beside ours, in a quarter of an hour; writes target/lab/lab.html, dax.html of mapped regions, files.html of file buffers, and tvarak.html
 	@scripts/setup.sh build
 	$(CARGO) build --release -j$(JOBS) -p forebay-lab-cli
 	target/release/forebay-lab run all --quick --out target/lab
 	target/release/forebay-lab dax --quick --out target/lab
+	target/release/forebay-lab files --quick --out target/lab
 	target/release/forebay-lab tvarak run all --quick --out target/lab
 
 crash: ## Two million crash images and every mutant; writes target/crash/report.json

@@ -3,6 +3,7 @@
 //!
 //! It imports nothing of ours: what is tested runs behind it, as a program.
 
+pub mod choice;
 pub mod files;
 mod machine;
 pub mod nbd;
@@ -18,8 +19,8 @@ pub use machine::{Machine, OthersWatch};
 pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
 
 pub use processes::{
-    Daemon, Group, Output, catch_signals, check_interrupt, output, processor_time, run, sleep,
-    tail, tail_of, thread_time, wait_for,
+    Daemon, Group, Output, OwnTime, catch_signals, check_interrupt, output, processor_time, run,
+    sleep, tail, tail_of, thread_time, wait_for,
 };
 pub use report::{
     Bar, Chart, Page, Row, Section, Series, Shape, Table, TextTable, bars, digits, median, rows,

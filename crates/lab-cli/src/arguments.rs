@@ -53,6 +53,8 @@ pub enum Command {
     Trace(TraceOptions),
     /// Measure how long stores into mapped regions go without protection, and what protection costs transactions.
     Dax(DaxOptions),
+    /// Measure AutoBahn's design beside our file buffer and the file system: small writes to private files.
+    Files(FilesOptions),
     /// Simulate TVARAK's redundancy controllers: caches, memory, bugs of its firmware.
     Tvarak(TvarakOptions),
     /// Make the cache of a published design, for one disk.
@@ -335,6 +337,57 @@ pub struct DaxOptions {
     /// Where the region is made; nothing stays there.
     #[arg(long, default_value = "/dev/shm")]
     pub directory: PathBuf,
+}
+
+/// What to measure of file buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FilesPart {
+    /// Cache lines and fences of a write, exact.
+    Counts,
+    /// Writes a second, latencies, and the processors' time.
+    Times,
+    /// Appends by size of an inode's record.
+    Inodes,
+}
+
+/// Which file buffers to measure.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Threads append, or write anywhere or by Zipf's law, 256 bytes, 4 KiB or 16 KiB to private files, each write
+durable when it returns: through AutoBahn's design, through our buffer, and to the file system with O_SYNC and without.
+
+Examples:
+  forebay-lab files --quick --out report
+  forebay-lab files --only counts --json
+  forebay-lab files --files /srv/scratch --threads 1,2,4,8"
+)]
+pub struct FilesOptions {
+    /// Fewer threads, smaller files, short times.
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure one part alone.
+    #[arg(long, value_enum, value_name = "PART")]
+    pub only: Option<FilesPart>,
+    /// Numbers of threads, instead of 1,2,4.
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER", value_parser = threads)]
+    pub threads: Vec<usize>,
+    /// Print one JSON object and nothing else; files are then written only with --out.
+    #[arg(long)]
+    pub json: bool,
+    /// Where files.html and files.json are written.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Where the files are written, on the disk to compare with; nothing stays there.
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub files: PathBuf,
+    /// Where the regions are made; nothing stays there.
+    #[arg(long, default_value = "/dev/shm")]
+    pub directory: PathBuf,
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=32).contains(number));
+    number.ok_or_else(|| format!("{text} is no number of threads; give 1 to 32"))
 }
 
 fn period(text: &str) -> Result<Duration, String> {

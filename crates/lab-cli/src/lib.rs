@@ -10,6 +10,7 @@ mod create;
 mod dax;
 mod engine_device;
 mod figures;
+mod files;
 mod measuring;
 mod region;
 mod serve;
@@ -40,6 +41,7 @@ pub fn main() -> ExitCode {
         Command::Run(options) => figures::measure(&options),
         Command::Trace(options) => figures::replay(&options),
         Command::Dax(options) => dax::run(&options),
+        Command::Files(options) => files::run(&options),
         Command::Tvarak(options) => tvarak::run(&options),
         Command::Create(options) => create::run(&options),
         Command::Serve(options) => serve::run(&options),

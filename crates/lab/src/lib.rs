@@ -6,6 +6,7 @@
 //! leaves open, and where its protocol as printed loses data, is in `docs/inside/papers.md`.
 
 mod action;
+pub mod autobahn;
 mod cleaner;
 pub mod dax;
 pub mod disk;
@@ -14,6 +15,7 @@ mod engine_name;
 pub mod engines;
 pub mod experiments;
 pub mod figures;
+pub mod files;
 pub mod filesystem;
 pub mod measure;
 pub mod mutants;

@@ -2,8 +2,6 @@
 //! prints what it measured as a line of JSON.
 
 mod buffered;
-mod choice;
-mod processor_time;
 pub mod small_writes;
 mod sqlite;
 mod stores;

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use forebay_harness::{Result, Row, processor_time};
+use forebay_harness::choice::{Choice, Law};
+use forebay_harness::{OwnTime, Result, Row, processor_time};
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Curve, Outcome};
-use crate::worker::choice::{Choice, Law};
-use crate::worker::processor_time::OwnTime;
 use crate::worker::target::Target;
 
 const UNITS: [(&str, usize); 2] = [("256b", 256), ("16k", 16 << 10)];

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use forebay_harness::choice::{Choice, Law, spread};
 use forebay_harness::{Result, Row};
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Curve, Outcome};
-use crate::worker::choice::{Choice, Law, spread};
 use crate::worker::stores::{Client, Kind, Store, VALUE_BYTES};
 
 const SCAN_MAX: u64 = 100;

@@ -9,11 +9,13 @@ mod daemon;
 mod group;
 mod interrupt;
 mod output;
+mod own_time;
 
 pub use daemon::Daemon;
 pub use group::Group;
 pub use interrupt::{catch_signals, check_interrupt, sleep, wait_for};
 pub use output::{Output, output, run};
+pub use own_time::OwnTime;
 
 use std::time::Duration;
 

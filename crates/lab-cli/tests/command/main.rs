@@ -3,6 +3,7 @@
 mod dax;
 mod designs;
 mod figures;
+mod files;
 #[path = "../../../cli/tests/command/load.rs"]
 mod load;
 mod marks;

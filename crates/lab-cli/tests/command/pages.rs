@@ -14,6 +14,7 @@ fn every_command_has_help_with_an_example_and_a_man_page_with_the_exit_codes() {
         "run",
         "trace",
         "dax",
+        "files",
         "tvarak",
         "create",
         "serve",

@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use forebay_harness::Result;
+use crate::Result;
 
 /// With fewer ticks than that the share of a short time says nothing.
 const TICKS_MIN: u64 = 10;
@@ -24,6 +24,9 @@ struct Ticks {
 
 impl OwnTime {
     /// Until now.
+    ///
+    /// # Errors
+    /// The system does not tell.
     pub fn now() -> Result<OwnTime> {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let stat = std::fs::read_to_string("/proc/self/stat")?;
@@ -94,7 +97,7 @@ mod tests {
         let before = OwnTime::now().expect("ours");
         let (user_ns, kernel_ns) = OwnTime::now().expect("ours").since(before);
         assert!(user_ns + kernel_ns > 0.0);
-        let all = forebay_harness::processor_time(std::process::id()).expect("we run");
+        let all = crate::processor_time(std::process::id()).expect("we run");
         assert!(!all.is_zero());
     }
 }

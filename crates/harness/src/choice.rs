@@ -5,7 +5,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
-use forebay_harness::Result;
+use crate::Result;
 
 /// The skew that YCSB takes.
 const EXPONENT: f64 = 0.99;
@@ -13,6 +13,7 @@ const EXPONENT: f64 = 0.99;
 /// How things are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
+    /// All alike.
     Uniform,
     /// Few often, most hardly ever; the favourites are spread over all.
     Zipf,
@@ -20,6 +21,7 @@ pub enum Law {
     Latest,
 }
 
+/// A source of choices.
 #[derive(Debug)]
 pub struct Choice {
     rng: SmallRng,
@@ -29,6 +31,9 @@ pub struct Choice {
 
 impl Choice {
     /// Among about `count` things.
+    ///
+    /// # Errors
+    /// There are none.
     pub fn new(law: Law, count: u64, seed: u64) -> Result<Choice> {
         Ok(Choice {
             rng: SmallRng::seed_from_u64(seed),

@@ -1,0 +1,147 @@
+//! Everything is measured once, small; counts are pinned; nothing is left.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::scope::UNITS;
+use super::{
+    Cell, Contender, CountsRow, FilesOnDisk, FilesReport, FilesRow, FilesScope, Pattern,
+    count_writes, measure_cell,
+};
+
+fn small() -> FilesScope {
+    FilesScope {
+        threads: vec![1, 2],
+        region_bytes: 16 << 20,
+        files_bytes: 4 << 20,
+        append_bytes: 1 << 20,
+        length: Duration::from_millis(20),
+        rounds: 1,
+        counted_writes: 256,
+        ..FilesScope::quick()
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).expect("read").count() == 0
+}
+
+#[test]
+fn all_contenders_write_every_pattern_and_nothing_is_left() {
+    let (memory, disk) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("one"),
+    );
+    let scope = small();
+    let files = FilesOnDisk::new(disk.path(), &scope).expect("filled");
+    let mut rows: Vec<FilesRow> = Vec::new();
+    for cell in scope.cells() {
+        let measured = measure_cell(memory.path(), &files, &scope, cell, &AtomicBool::new(false));
+        rows.extend(measured.expect("written"));
+    }
+    assert_eq!(rows.len(), 3 * 3 * 2 * 4);
+    for row in &rows {
+        assert!(
+            row.writes_s > 0.0 && row.writes_s_least <= row.writes_s_most,
+            "{row:?}"
+        );
+        assert_eq!(
+            row.lines_per_write.is_some(),
+            row.contender.has_region(),
+            "{row:?}"
+        );
+        let median = row.latency_ns(50.0).expect("told");
+        assert!(
+            median > 0 && median <= row.latency_ns(100.0).expect("told"),
+            "{row:?}"
+        );
+    }
+    let counts: Vec<CountsRow> = Vec::new();
+    let report = FilesReport {
+        scope: &scope,
+        counts: &counts,
+        rows: &rows,
+        inodes: &[],
+        not_measured: &["something: why".to_owned()],
+    };
+    assert_eq!(
+        report.to_json()["writes"].as_array().expect("rows").len(),
+        rows.len()
+    );
+    assert_eq!(report.to_json()["paper"][0]["threads"], 2);
+    assert_eq!(report.to_text().lines().count(), 1 + rows.len() + 1);
+    let out = tempfile::tempdir().expect("a folder");
+    report.write(out.path()).expect("written");
+    let html = std::fs::read_to_string(out.path().join("files.html")).expect("there");
+    for wanted in [
+        "Figure 14",
+        "disk, unsynced",
+        "something: why",
+        "A quick run",
+        "files.json",
+    ] {
+        assert!(html.contains(wanted), "{wanted}");
+    }
+    drop(files);
+    assert!(is_empty(memory.path()) && is_empty(disk.path()));
+}
+
+#[test]
+fn what_a_write_costs_is_the_same_each_time() {
+    let (memory, disk) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("one"),
+    );
+    let scope = FilesScope {
+        contenders: vec![Contender::AutoBahn, Contender::Forebay],
+        ..small()
+    };
+    let files = FilesOnDisk::new(disk.path(), &scope).expect("filled");
+    let count = |contender, pattern, unit| {
+        let cell = Cell {
+            unit: UNITS[unit],
+            pattern,
+            threads: 1,
+        };
+        let row = count_writes(contender, (memory.path(), &files), &scope, cell).expect("counted");
+        (row.lines, row.fences)
+    };
+    // A size's line for each, and an inode's for each block of 16 KiB.
+    assert_eq!(
+        count(Contender::AutoBahn, Pattern::Append, 0),
+        (5.0 + 1.0 / 64.0, 2.0)
+    );
+    assert_eq!(count(Contender::AutoBahn, Pattern::Append, 1), (65.25, 2.0));
+    assert_eq!(count(Contender::AutoBahn, Pattern::Append, 2), (258.0, 2.0));
+    for pattern in [Pattern::Uniform, Pattern::Zipf] {
+        for unit in 0..3 {
+            assert_eq!(
+                count(Contender::AutoBahn, pattern, unit),
+                (257.0, 2.0),
+                "the whole block"
+            );
+        }
+    }
+    // What crates/files pins of itself: four lines, two of log; a length's line every sixteenth time.
+    let (lines, fences) = count(Contender::Forebay, Pattern::Append, 0);
+    assert_eq!((lines, fences), (6.0 + 1.0 / 16.0, 1.0));
+    let (lines, fences) = count(Contender::Forebay, Pattern::Uniform, 1);
+    assert!(lines < 66.0 && fences == 1.0, "{lines} {fences}");
+}
+
+#[test]
+fn who_calls_it_off_gets_no_row() {
+    let (memory, disk) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("one"),
+    );
+    let scope = small();
+    let files = FilesOnDisk::new(disk.path(), &scope).expect("filled");
+    let cell = scope.cells().next().expect("a cell");
+    let error = measure_cell(memory.path(), &files, &scope, cell, &AtomicBool::new(true));
+    assert_eq!(
+        error.expect_err("called off").kind(),
+        std::io::ErrorKind::Interrupted
+    );
+}
