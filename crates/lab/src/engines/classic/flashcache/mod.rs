@@ -118,7 +118,7 @@ impl Flashcache {
     ///
     /// # Errors
     /// `Corrupt`: the medium lost it.
-    fn read_dirty(&self, number: u64, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read_dirty(&self, number: u64, out: &mut [u8]) -> Result<()> {
         let slot = self.table.find(number).expect("a dirty block is cached");
         match self.device.read(self.geometry.slot_offset(slot), out) {
             true => Ok(()),
