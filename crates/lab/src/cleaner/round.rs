@@ -7,7 +7,7 @@ use forebay::{Error, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::level::{Level, Watermarks};
-use super::threads::Wakeup;
+use super::wakeup::Wakeup;
 use crate::Engine;
 use crate::mutants::{Mutant, mutated};
 use crate::shared::Disk;
