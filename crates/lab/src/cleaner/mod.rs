@@ -20,6 +20,7 @@ mod stages;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod wakeup;
 
 pub(crate) use level::Level;
 pub use level::Watermarks;

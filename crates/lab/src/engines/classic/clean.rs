@@ -69,9 +69,14 @@ impl Cleanable for Classic {
         self.lock().cache.pick(goals)
     }
 
-    fn copy_out(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
+    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
         // Under the mutex: blocks are overwritten in place.
-        self.lock().cache.copy_out(picked.block, out)
+        let state = self.lock();
+        let places = out.chunks_exact_mut(self.geometry.block_bytes);
+        let copied = picked.iter().zip(places);
+        copied
+            .map(|(one, out)| state.cache.read_dirty(one.block, out))
+            .collect()
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {

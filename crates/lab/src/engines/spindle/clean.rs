@@ -90,18 +90,18 @@ impl Cleanable for Spindle {
         picked
     }
 
-    fn copy_out(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
+    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
         // Under the mutex: a commit moves blocks, frees what it replaced, and updates metadata in place.
         let state = self.lock();
-        let (cache, slot) = match state
-            .index
-            .get(picked.block)
-            .expect("a claimed block stays")
-        {
-            Place::Data(entry) => (Cache::Data, state.data.at(entry).mapping.slot),
-            Place::Metadata(slot) => (Cache::Metadata, slot),
-        };
-        self.media.read_slot(cache, slot, picked.block, out)
+        let places = out.chunks_exact_mut(self.media.layout.block_bytes as usize);
+        let copied = picked.iter().zip(places).map(|(one, out)| {
+            let (cache, slot) = match state.index.get(one.block).expect("a claimed block stays") {
+                Place::Data(entry) => (Cache::Data, state.data.at(entry).mapping.slot),
+                Place::Metadata(slot) => (Cache::Metadata, slot),
+            };
+            self.media.read_slot(cache, slot, one.block, out)
+        });
+        copied.collect()
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {

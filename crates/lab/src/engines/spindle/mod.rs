@@ -172,6 +172,8 @@ impl ReadThrough for Spindle {
     }
 
     fn read_cached(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<bool> {
+        // A commit whose fence failed may have updated metadata in place.
+        check_alive(&self.media.region)?;
         match state.index.get(block).expect("it is cached") {
             Place::Data(entry) => {
                 let slot = state.data.at(entry).mapping.slot;
@@ -196,7 +198,9 @@ impl ReadThrough for Spindle {
     }
 
     fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
-        if !self.fills_on_read {
+        // The disk was read without the mutex: a fence may have failed meanwhile, and what was evicted before it may not be
+        // gone.
+        if !self.fills_on_read || check_alive(&self.media.region).is_err() {
             return Ok(());
         }
         match self.fill_locked(state, block, bytes) {
@@ -247,10 +251,12 @@ impl Engine for Spindle {
 
     fn flush(&self) -> Result<()> {
         check_alive(&self.media.region)?;
-        match &self.cleaner {
-            Some(cleaner) => cleaner.flush(self),
-            None => self.flush_locked(&mut self.lock()),
+        if let Some(cleaner) = &self.cleaner {
+            return cleaner.flush(self);
         }
+        let mut state = self.lock();
+        check_alive(&self.media.region)?;
+        self.flush_locked(&mut state)
     }
 
     fn stats(&self) -> EngineStats {

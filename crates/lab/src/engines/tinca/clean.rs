@@ -74,15 +74,17 @@ impl Cleanable for Tinca {
         picked
     }
 
-    fn copy_out(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
+    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
         // Under the mutex: a commit frees the slot of a version that it replaces, and another one takes it.
         let state = self.lock();
-        let entry = state.at(picked.place);
-        assert_eq!(entry.disk_block, picked.block, "a claimed block stays");
-        match self.media.read_block(entry.current, out) {
-            true => Ok(()),
-            false => Err(corrupt(picked.block)),
-        }
+        let places = out.chunks_exact_mut(self.media.geometry.block_bytes);
+        let copied = picked.iter().zip(places).map(|(one, out)| {
+            let entry = state.at(one.place);
+            assert_eq!(entry.disk_block, one.block, "a claimed block stays");
+            let is_whole = self.media.read_block(entry.current, out);
+            is_whole.then_some(()).ok_or_else(|| corrupt(one.block))
+        });
+        copied.collect()
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {

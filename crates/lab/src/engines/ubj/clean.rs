@@ -109,8 +109,12 @@ impl Cleanable for Ubj {
         picked.collect()
     }
 
-    fn copy_out(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
-        self.read_frozen(picked.place, picked.block, out)
+    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
+        let places = out.chunks_exact_mut(self.layout.block_bytes);
+        let copied = picked.iter().zip(places);
+        copied
+            .map(|(one, out)| self.read_frozen(one.place, one.block, out))
+            .collect()
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {

@@ -240,10 +240,12 @@ impl Engine for Ubj {
 
     fn flush(&self) -> Result<()> {
         check_alive(&self.region)?;
-        match &self.cleaner {
-            Some(cleaner) => cleaner.flush(self),
-            None => self.checkpoint_all(&mut self.lock()),
+        if let Some(cleaner) = &self.cleaner {
+            return cleaner.flush(self);
         }
+        let mut state = self.lock();
+        check_alive(&self.region)?;
+        self.checkpoint_all(&mut state)
     }
 
     fn stats(&self) -> EngineStats {

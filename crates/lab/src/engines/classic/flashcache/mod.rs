@@ -16,6 +16,7 @@
 //! * a block has at most one slot, in its set.
 
 mod clean;
+mod cleaning;
 mod load;
 mod room;
 mod round;
@@ -29,8 +30,8 @@ use super::layout::{ENTRY_BYTES, Entry, Geometry, State};
 use super::nvm_device::NvmDevice;
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, InFlight};
-pub(super) use room::Cleaning;
-use room::Lacking;
+pub(super) use cleaning::Cleaning;
+use cleaning::Lacking;
 use table::Table;
 
 /// The cache and the disk behind it, as one block device.
@@ -118,7 +119,7 @@ impl Flashcache {
     ///
     /// # Errors
     /// `Corrupt`: the medium lost it.
-    fn read_dirty(&self, number: u64, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read_dirty(&self, number: u64, out: &mut [u8]) -> Result<()> {
         let slot = self.table.find(number).expect("a dirty block is cached");
         match self.device.read(self.geometry.slot_offset(slot), out) {
             true => Ok(()),

@@ -6,31 +6,11 @@ use std::collections::BTreeMap;
 use forebay::{Error, ErrorKind, Result};
 
 use super::Flashcache;
+use super::cleaning::{Cleaning, Lacking};
 use crate::cleaner::Level;
 
 /// A set keeps at least one in so many of its slots clean: it is small, and a round is to have several blocks of it.
 const CLEAN_SHARE: u64 = 32;
-
-/// When dirty blocks are cleaned, and by which thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Cleaning {
-    /// By the writer, above the set's threshold and where a set is dirty throughout.
-    AsPrinted,
-    /// By the cleaner: a writer that lacks room asks for it.
-    InBackground,
-    /// By the writer, which holds the cleaner off, where a set is dirty throughout.
-    Alone,
-}
-
-/// What a write found no room in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Lacking {
-    pub(in super::super) set: usize,
-    /// Slots of it that are to be clean or free.
-    pub(in super::super) slots: u64,
-    /// The set can never have so many at once, or nearly.
-    pub(in super::super) is_too_many: bool,
-}
 
 impl Flashcache {
     pub(in super::super) fn set_cleaning(&mut self, cleaning: Cleaning) {

@@ -36,14 +36,6 @@ impl Flashcache {
         picked
     }
 
-    /// Copies the newest bytes of a claimed block out.
-    ///
-    /// # Errors
-    /// `Corrupt`: the medium lost it.
-    pub(in super::super) fn copy_out(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        self.read_dirty(block, out)
-    }
-
     /// Ends a round for blocks whose entries one metadata block has: those that the disk has and that did not change
     /// are clean, durably, before their slots are taken. `ignores_rewrite` is a fault.
     ///
