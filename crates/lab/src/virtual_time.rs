@@ -1,5 +1,5 @@
-//! The time of a machine with one processor on which nobody watches the clock: what the threads of this process compute takes as long
-//! as it takes, and a wait for a device that all others wait beside is skipped.
+//! The time of a machine with one processor that skips waits: what the threads of this process compute takes as long as it takes, and
+//! a wait for a device during which no thread has anything to compute takes no time of the host's.
 //!
 //! A device that is emulated by waiting makes its callers sleep or spin. Sleepers wake some tens of microseconds late, which is as
 //! long as an SSD takes; spinners take the processors from each other. With more callers than processors either measures the host.
@@ -129,7 +129,7 @@ impl VirtualClock {
             }
             leave_out(&mut state);
         }
-        // Nobody is left who could end them.
+        // No keeper is left that could end them.
         let mut state = self.lock();
         state.end_waits(Duration::MAX);
     }

@@ -65,7 +65,7 @@ fn checkpoints(result: &FigureResult) -> Option<String> {
     let ((few, few_log, few_tinca), (many, many_log, many_tinca)) = (few?, many?);
     Some(format!(
         "From 5 to 60 users a transaction of Tinca takes {} and {} lines, and Classic's log {} and {}: a transaction changes as many pages \
-         whoever makes it, and each commits by itself. In the paper they grow with the users (Figure 8c: Tinca from 1.9 to 3.0 \
+         whichever user makes it, and each commits by itself. In the paper they grow with the users (Figure 8c: Tinca from 1.9 to 3.0 \
          blocks). What grows here are Classic's checkpoints and cleaning, from {} to {} lines, as pages that more users share out are \
          written again less often before a checkpoint.",
         digits(few_tinca),
