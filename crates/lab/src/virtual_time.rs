@@ -218,36 +218,11 @@ fn time_of(clock: ClockId) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
 
     #[test]
     fn the_state_stands_behind_the_name() {
         assert!(is_asleep("7 (a) R (b) S 1 2"));
         assert!(!is_asleep("7 (S) R 1 2"));
         assert!(!is_asleep(""));
-    }
-
-    /// Other tests compute in this process at the same time and so have time pass; what is asked is what has to pass at least.
-    #[test]
-    fn waits_beside_each_other_are_skipped_once_and_behind_a_lock_one_by_one() {
-        let second = Duration::from_secs(1);
-        let turn = |lock: Option<&Mutex<()>>| {
-            let (clock, _keeper) = VirtualClock::start();
-            std::thread::scope(|scope| {
-                for _ in 0..8 {
-                    scope.spawn(|| {
-                        let _held = lock.map(|lock| lock.lock().expect("unpoisoned"));
-                        clock.wait_until(clock.now() + second);
-                    });
-                }
-            });
-            clock.now()
-        };
-        let real = std::time::Instant::now();
-        let beside = turn(None);
-        assert!(beside >= second, "{beside:?}");
-        let behind = turn(Some(&Mutex::new(())));
-        assert!(behind >= 8 * second, "{behind:?}");
-        assert!(beside < behind && real.elapsed() < 16 * second);
     }
 }
