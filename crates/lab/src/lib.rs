@@ -25,7 +25,7 @@ mod shared;
 #[cfg(test)]
 mod testing;
 pub mod txb;
-mod virtual_time;
+pub mod virtual_time;
 pub mod workload;
 
 pub use engine::{Engine, EngineStats, EngineTransaction};

@@ -272,7 +272,11 @@ impl Chart {
             return;
         };
         if let (Some(low), Some(high)) = (scale.place(low), scale.place(high)) {
-            range_line(x, (y_of(low), y_of(high)), svg);
+            let (low, high) = (y_of(low), y_of(high));
+            // Less than that is a blot on the bar's end.
+            if low - high >= 1.0 {
+                range_line(x, (low, high), svg);
+            }
         }
     }
 }

@@ -133,24 +133,32 @@ impl Laboratory {
                     self.remember(cell, Run { outcome, others });
                 }
             }
-            Err(error) => self.failures.push(format!("{}: {error}", cell.name())),
+            Err(error) => self.fail(format!("{}: {error}", cell.name())),
+        }
+    }
+
+    /// Notes a failure, once however many rounds have it.
+    fn fail(&mut self, failure: String) {
+        if !self.failures.contains(&failure) {
+            self.failures.push(failure);
         }
     }
 
     /// Keeps a run. What is exact has to be what it was in the runs before.
     fn remember(&mut self, cell: &Cell, run: Run) {
         let runs = self.runs.entry(cell.clone()).or_default();
-        if let (Cell::Work(work), Some(first)) = (cell, runs.iter().next())
+        runs.push(run);
+        let mut both = runs.iter().map(|run| &run.outcome);
+        if let (Cell::Work(work), Some(first), Some(last)) = (cell, both.next(), both.last())
             && work.is_exact()
-            && !first.outcome.counts_as(&run.outcome)
+            && !first.counts_as(last)
         {
             let failure = format!(
                 "{}: its counts are not those of the run before, and the same work has the same",
                 cell.name()
             );
-            self.failures.push(failure);
+            self.fail(failure);
         }
-        runs.push(run);
     }
 
     fn measure_one(&mut self, cell: &Cell) -> Result<Vec<Outcome>> {

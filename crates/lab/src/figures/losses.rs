@@ -140,7 +140,7 @@ mod tests {
     use crate::figures::testing::figure;
 
     #[test]
-    fn what_is_lost_is_said_with_who_wins() {
+    fn what_is_lost_is_said_beside_the_best() {
         let values: [(&'static str, &[f64]); 3] = [
             ("classic", &[100.0, 100.0, 100.0]),
             ("tinca", &[250.0, 210.0, 90.0]),

@@ -11,14 +11,15 @@ use crate::experiments::Metric;
 /// The page; the JSON and the CSV come along.
 pub(super) fn page(report: &Report<'_>) -> Page {
     let mut sections = Vec::new();
+    if !report.results.is_empty() {
+        sections.push(verdicts::section(report.results, report.counts));
+    }
+    sections.push(method(report));
     if !report.failures.is_empty() {
         sections.push(text_section("Not measured", report.failures.to_vec()));
     }
     if !report.counts.is_empty() {
         sections.push(counts_page::section(report.counts));
-    }
-    if !report.results.is_empty() {
-        sections.insert(0, verdicts::section(report.results, report.counts));
     }
     let mut shown: Vec<(String, Table)> = Vec::new();
     for result in report.results {
@@ -47,14 +48,26 @@ fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
     }
 }
 
+/// The load and the machine, and what it comes to.
 fn lead(report: &Report<'_>) -> Vec<String> {
-    let scope = report.scope;
     let comparisons: Vec<Comparison> = report.results.iter().flat_map(compare).collect();
     let compared: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
     let like = compared.iter().filter(|is_like| **is_like).count();
-    let engines: Vec<&str> = scope.engines.iter().map(|engine| engine.as_str()).collect();
     let mut lead = report.setting.sentences();
-    lead.extend([
+    if !compared.is_empty() {
+        lead.push(format!(
+            "Of the papers' {} numbers that could be compared, {like} hold.",
+            compared.len()
+        ));
+    }
+    lead
+}
+
+/// What a reader has to know of how numbers came about.
+fn method(report: &Report<'_>) -> Section {
+    let scope = report.scope;
+    let engines: Vec<&str> = scope.engines.iter().map(|engine| engine.as_str()).collect();
+    let mut paragraphs = vec![
         format!(
             "The engines {} on the same memory, the same disk and the same work. Scale {}: the papers' \
              cache and data sets divided by {}, blocks and inodes as they are. Seed {}. Each workload ran {} times, in rounds, on fresh \
@@ -75,21 +88,15 @@ fn lead(report: &Report<'_>) -> Vec<String> {
          paper's text says of it stands beside, hatched or hollow. The papers' plots are not text, so a figure whose prose has no numbers \
          shows ours alone."
             .to_owned(),
-    ]);
-    if !compared.is_empty() {
-        lead.push(format!(
-            "Of the papers' {} numbers that could be compared, {like} hold; what differs is said at each figure.",
-            compared.len()
-        ));
-    }
-    lead.push(match scope.flushes_content {
+    ];
+    paragraphs.push(match scope.flushes_content {
         false => "All engines stream the content of blocks past the caches.".to_owned(),
         true => "The papers' engines store the content of blocks and flush each line; Forebay streams it.".to_owned(),
     });
     if scope.is_quick {
-        lead.push("A quick run: fewer places, smaller sizes, short times.".into());
+        paragraphs.push("A quick run: fewer places, smaller sizes, short times.".into());
     }
-    lead
+    text_section("How it was measured", paragraphs)
 }
 
 fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {

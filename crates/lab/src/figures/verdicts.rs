@@ -66,15 +66,12 @@ fn row(entry: &Entry, results: &[FigureResult]) -> [String; 5] {
         .iter()
         .find(|result| entry.figure() == Some(result.figure.name));
     let comparisons = result.map(compare).unwrap_or_default();
-    let texts = |number: fn(&Comparison) -> Option<f64>| {
-        let texts = comparisons.iter().filter(|one| one.ours.is_some());
-        let texts = texts.filter_map(|one| Some(format!("{} {}", one.what, digits(number(one)?))));
-        texts.collect::<Vec<_>>().join("; ")
-    };
+    let papers = comparisons.iter();
+    let papers = papers.map(|one| format!("{} {}", one.what, digits(one.paper)));
     let (verdict, why) = verdict(entry, result, &comparisons);
     [
         format!("{}: {}", entry.name(), entry.title),
-        texts(|one| Some(one.paper)),
+        papers.collect::<Vec<_>>().join("; "),
         ours(&comparisons),
         verdict,
         why,
@@ -83,13 +80,13 @@ fn row(entry: &Entry, results: &[FigureResult]) -> [String; 5] {
 
 /// Ours of each of the paper's numbers, in their order; what does not hold is marked.
 fn ours(comparisons: &[Comparison]) -> String {
-    let texts = comparisons.iter().filter_map(|one| {
+    let texts = comparisons.iter().map(|one| {
         let mark = if one.is_like() == Some(false) {
             " ✗"
         } else {
             ""
         };
-        Some(digits(one.ours?) + mark)
+        one.ours.map_or("–".into(), digits) + mark
     });
     texts.collect::<Vec<_>>().join("; ")
 }
@@ -117,7 +114,8 @@ fn verdict(
     let likes: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
     let holding = likes.iter().filter(|holds| **holds).count();
     let verdict = match (likes.len(), holding) {
-        (0, _) => "the text has no number to compare".into(),
+        (0, _) if comparisons.is_empty() => "the text has no number".into(),
+        (0, _) => "its numbers are of what is not in this report".into(),
         (all, holding) if holding == all => format!("holds ({all} of {all})"),
         (all, 0) => format!("does not hold (0 of {all})"),
         (all, holding) => format!("in part ({holding} of {all})"),

@@ -1,7 +1,7 @@
 //! The figures and tables of Spindle and of the block cache study.
 
-use super::Standing::{Drawing, Here, Missing};
-use super::{Entry, entry};
+use super::entry::Standing::{Drawing, Here, Missing};
+use super::entry::{Entry, entry};
 use crate::figures::Paper::{Spindle, Study};
 
 const IN_GUESTS: &str = "bcache and dm-cache themselves run in a guest: make rig-grid, whose figure of this number has them beside ours.";

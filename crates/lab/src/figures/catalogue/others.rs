@@ -1,7 +1,7 @@
 //! The figures and tables of TVARAK and of AutoBahn, which other programs reproduce.
 
-use super::Standing::{Drawing, Elsewhere};
-use super::{Entry, entry};
+use super::entry::Standing::{Drawing, Elsewhere};
+use super::entry::{Entry, entry};
 use crate::figures::Paper::{AutoBahn, Tvarak};
 
 const SIMULATED: &str = "forebay-lab tvarak run all";

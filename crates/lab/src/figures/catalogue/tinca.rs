@@ -1,7 +1,7 @@
 //! Tinca's figures and tables.
 
-use super::Standing::{Drawing, Here, Modelled};
-use super::{Entry, entry};
+use super::entry::Standing::{Drawing, Here, Modelled};
+use super::entry::{Entry, entry};
 use crate::figures::Paper::Tinca;
 
 const REAL_SERVER: &str = "Missing: the real server. It would take MariaDB and a TPC-C driver on ext4 over each cache served as a disk, for the minutes \
