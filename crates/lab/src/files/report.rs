@@ -138,6 +138,12 @@ impl FilesReport<'_> {
                 load()
             ),
         ];
+        if load().parse::<f64>().is_ok_and(|load| load > cores as f64) {
+            lead.push(
+                "Other work had the processors meanwhile: believe the counts, and of the times no more than their order."
+                    .into(),
+            );
+        }
         if scope.is_quick {
             lead.push("A quick run: fewer threads, smaller files, short times.".into());
         }
@@ -416,7 +422,12 @@ impl FilesReport<'_> {
     fn paper(&self) -> Section {
         let compared = self.compared();
         let row = |one: &Compared| {
-            let what = format!("{} (ours: {} threads)", one.what, one.threads);
+            let plural = if one.threads == 1 {
+                "thread"
+            } else {
+                "threads"
+            };
+            let what = format!("{} (ours: {} {plural})", one.what, one.threads);
             (what, vec![Some(one.paper), one.autobahn, one.forebay])
         };
         let columns = ["number", "paper", "its design here", "forebay here"];
