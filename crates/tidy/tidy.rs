@@ -24,6 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "forebay",
             "forebay-dax",
+            "forebay-files",
             "forebay-harness",
             "forebay-pmem",
             "forebay-volatile",

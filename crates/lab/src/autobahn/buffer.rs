@@ -1,10 +1,10 @@
 //! The buffer: made over a region, opened after whatever became of the last one, and asked for files.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use forebay_pmem::{Counters, Region};
 
@@ -14,6 +14,7 @@ use super::file::{AutoBahnFile, WriteMode};
 use super::folder::Folder;
 use super::layout::{IN_USE, PARTIAL};
 use super::media::{Media, State, VolumeEntry};
+use super::opened::{Opened, Volumes};
 use super::options::AutoBahnOptions;
 use super::pipeline::{OpenVolume, Pipeline};
 use super::recover::{Recovered, recover};
@@ -27,32 +28,6 @@ pub struct AutoBahn {
     folder: Arc<dyn Folder>,
     opened: Arc<Opened>,
     recovered: Recovered,
-}
-
-/// Which volumes are in use, and which paths.
-#[derive(Debug, Default)]
-pub(super) struct Opened(Mutex<Volumes>);
-
-#[derive(Debug, Default)]
-struct Volumes {
-    unused: BTreeSet<u32>,
-    paths: BTreeSet<PathBuf>,
-    /// What recovery kept of files that are not open.
-    kept: HashMap<PathBuf, u32>,
-}
-
-impl Opened {
-    fn with<T>(&self, act: impl FnOnce(&mut Volumes) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// A volume may be used again.
-    pub(super) fn closed(&self, volume: u32, path: &Path) {
-        self.with(|volumes| {
-            volumes.unused.insert(volume);
-            volumes.paths.remove(path);
-        });
-    }
 }
 
 impl AutoBahn {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::block_lock::{BlockLock, Holder};
-use super::buffer::Opened;
 use super::counts::add;
 use super::media::{Inode, State, block_word};
+use super::opened::Opened;
 use super::pipeline::{OpenVolume, Pipeline};
 use super::queue::pause;
 

@@ -15,6 +15,7 @@ mod flush;
 mod folder;
 mod layout;
 mod media;
+mod opened;
 mod options;
 mod pipeline;
 mod queue;
@@ -22,6 +23,7 @@ mod reclaim;
 mod recover;
 #[cfg(test)]
 mod tests;
+mod wakeup;
 
 pub use buffer::AutoBahn;
 pub use counts::StageCounts;

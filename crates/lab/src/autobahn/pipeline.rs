@@ -11,13 +11,13 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::background::Wakeup;
 use super::block_lock::BlockLock;
 use super::counts::{Counted, add};
 use super::folder::StoredFile;
 use super::media::Media;
 use super::options::AutoBahnOptions;
 use super::queue::Queue;
+use super::wakeup::Wakeup;
 
 /// A file that is open, as the flushers see it.
 #[derive(Debug)]

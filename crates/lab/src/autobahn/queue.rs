@@ -58,7 +58,7 @@ impl Queue {
             pause(&mut spins);
         }
         place.value.store(value, Ordering::Relaxed);
-        // Release: whoever takes the element sees all that this thread did to the block.
+        // Release: the thread that takes the element sees all that this thread did to the block.
         place.turn.store(2 * lap + 1, Ordering::Release);
     }
 

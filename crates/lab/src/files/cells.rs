@@ -5,36 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::files_on_disk::FilesOnDisk;
-use super::row::FilesRow;
-use super::scope::{FilesScope, Pattern, Unit};
+use super::row::{FilesRow, Measured};
+use super::scope::{Cell, FilesScope, Pattern};
 use super::stand::{Contender, Stand};
 use super::writers;
 use crate::autobahn::AutoBahnOptions;
-
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
-    /// How much is written at once.
-    pub unit: Unit,
-    /// Where.
-    pub pattern: Pattern,
-    /// By how many threads.
-    pub threads: usize,
-}
-
-/// What one contender did in one round.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Measured {
-    pub(super) writes: u64,
-    pub(super) writes_s: f64,
-    pub(super) latencies_ns: Vec<u32>,
-    pub(super) thread_lines: u64,
-    pub(super) thread_fences: u64,
-    pub(super) lines: u64,
-    pub(super) fences: u64,
-    pub(super) user_ns: f64,
-    pub(super) kernel_ns: f64,
-}
 
 /// Measures a cell: a row for each contender, the median of the rounds. Another contender begins each round.
 ///

@@ -7,9 +7,9 @@ use forebay_harness::choice::Choice;
 use forebay_pmem::thread_counters;
 use serde::Serialize;
 
-use super::cells::Cell;
+use super::content::Pieces;
 use super::files_on_disk::FilesOnDisk;
-use super::scope::FilesScope;
+use super::scope::{Cell, FilesScope};
 use super::stand::{Contender, Stand};
 use crate::autobahn::AutoBahnOptions;
 
@@ -21,7 +21,7 @@ const BLOCK_BYTES: u64 = 16 << 10;
 /// What writes cost one contender, in the thread that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CountsRow {
-    /// Who wrote.
+    /// The contender that wrote.
     pub contender: Contender,
     /// `append`, `uniform` or `zipf`.
     pub pattern: &'static str,
@@ -52,7 +52,7 @@ pub fn count_writes(
         scope.region_bytes,
         &options,
     )?;
-    let piece = vec![0x77; cell.unit.bytes];
+    let pieces = Pieces::new(cell.unit.bytes, 1);
     let unit_bytes = cell.unit.bytes as u64;
     let units = WRITTEN_BYTES / unit_bytes;
     let (name, writes) = match cell.pattern.law() {
@@ -76,11 +76,11 @@ pub fn count_writes(
         target.write(places.is_some().then_some(place), &block)?;
     }
     let counted = thread_counters();
-    for _ in 0..writes {
+    for number in 0..writes {
         let place = places
             .as_mut()
             .map(|choice| choice.next(units) * unit_bytes);
-        target.write(place, &piece)?;
+        target.write(place, pieces.of(number))?;
     }
     let counted = thread_counters() - counted;
     target.close()?;

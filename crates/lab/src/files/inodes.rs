@@ -12,9 +12,9 @@ use std::path::Path;
 use forebay_harness::{LoopDevice, TempDir, find_program, must, temporary_folder};
 use serde::Serialize;
 
-use super::cells::{Cell, measure};
+use super::cells::measure;
 use super::files_on_disk::FilesOnDisk;
-use super::scope::{FilesScope, Pattern, UNITS};
+use super::scope::{Cell, FilesScope, Pattern, UNITS};
 use super::stand::Contender;
 use crate::autobahn::AutoBahnOptions;
 use forebay_harness::median;
@@ -27,7 +27,7 @@ const AUTOBAHN_INODES: [u64; 4] = [32, 256, 1024, 4096];
 /// One size of one file system or buffer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InodesRow {
-    /// Who wrote.
+    /// The contender that wrote.
     pub contender: Contender,
     /// Bytes of an inode's record; none where files share none at all.
     pub inode_bytes: Option<u64>,

@@ -6,6 +6,7 @@
 //! turns.
 
 mod cells;
+mod content;
 mod counts;
 mod files_on_disk;
 mod inodes;
@@ -18,12 +19,12 @@ mod stand;
 mod tests;
 mod writers;
 
-pub use cells::{Cell, measure_cell};
+pub use cells::measure_cell;
 pub use counts::{CountsRow, count_writes};
 pub use files_on_disk::FilesOnDisk;
 pub use inodes::{InodesRow, measure_inodes};
 pub use report::FilesReport;
 pub use reported::{Compared, REPORTED, Reported};
 pub use row::FilesRow;
-pub use scope::{FilesScope, Pattern, Unit};
+pub use scope::{Cell, FilesScope, Pattern, Unit};
 pub use stand::Contender;

@@ -90,12 +90,12 @@ impl FilesReport<'_> {
 
     fn page(&self) -> Page {
         let sections = [
+            self.paper(),
             self.counted(),
             self.speeds(),
             self.latencies(),
             self.processors(),
             self.inodes(),
-            self.paper(),
         ];
         let mut sections: Vec<Section> =
             sections.into_iter().filter(|one| !one.is_empty()).collect();
@@ -138,6 +138,12 @@ impl FilesReport<'_> {
                 load()
             ),
         ];
+        if load().parse::<f64>().is_ok_and(|load| load > cores as f64) {
+            lead.push(
+                "Other work had the processors meanwhile: believe the counts, and of the times no more than their order."
+                    .into(),
+            );
+        }
         if scope.is_quick {
             lead.push("A quick run: fewer threads, smaller files, short times.".into());
         }
@@ -259,7 +265,7 @@ impl FilesReport<'_> {
             "How fast",
             format!(
                 "The paper's Figures 13 and 15, and 1. Appends of at most {} MiB in all; writes anywhere over {} MiB, {} \
-                 times the memory, so that most blocks have to come from the disk and to go there.",
+                 times the memory, so that many blocks have to come from the disk and to go there.",
                 scope.append_bytes >> 20,
                 scope.files_bytes >> 20,
                 scope.files_bytes / scope.region_bytes.max(1)
@@ -314,18 +320,26 @@ impl FilesReport<'_> {
 
     fn processors(&self) -> Section {
         let threads = self.scope.threads.last().copied().unwrap_or(1);
+        // A synced write takes so much of the kernel that no other bar could be seen beside it; the rows have it.
+        let contenders = self.scope.contenders.iter().copied();
+        let contenders: Vec<Contender> =
+            contenders.filter(|one| *one != Contender::Synced).collect();
         let charts = self.scope.units.iter().map(|unit| {
-            let row = |contender: &Contender| self.row(*contender, Pattern::Append, *unit, threads);
             let series = |name: &str, of: fn(&FilesRow) -> f64| Series {
                 name: name.into(),
-                values: self
-                    .scope
-                    .contenders
+                values: contenders
                     .iter()
-                    .map(|contender| row(contender).map(of))
+                    .map(|contender| {
+                        self.row(*contender, Pattern::Append, *unit, threads)
+                            .map(of)
+                    })
                     .collect(),
                 ..Series::default()
             };
+            let parts = [
+                series("program and library", |row| row.user_ns),
+                series("kernel", |row| row.kernel_ns),
+            ];
             Chart {
                 title: format!(
                     "Processors' time of an append of {}, {threads} threads",
@@ -333,24 +347,21 @@ impl FilesReport<'_> {
                 ),
                 x_label: "by".into(),
                 y_label: "ns".into(),
-                places: self
-                    .scope
-                    .contenders
-                    .iter()
-                    .map(|one| one.as_str().into())
+                places: contenders.iter().map(|one| one.as_str().into()).collect(),
+                // The first colours are the contenders'.
+                series: Contender::ALL
+                    .map(|_| Series::default())
+                    .into_iter()
+                    .chain(parts)
                     .collect(),
-                series: vec![
-                    series("program and library", |row| row.user_ns),
-                    series("kernel", |row| row.kernel_ns),
-                ],
                 ..Chart::default()
             }
         });
         let mut section = Section::new(
             "Where the processors' time goes",
             "What of the paper's Figures 1 and 15 user space can see: how much is spent outside the kernel and in it, \
-             by writers and stages together. Its “atomic operations” are instructions that a profile of the kernel \
-             finds.",
+             by writers and stages together, without the disk synced. Its “atomic operations” are instructions that a \
+             profile of the kernel finds.",
             charts.filter(has_numbers).map(Some),
         );
         section.is_folded = true;
@@ -395,7 +406,7 @@ impl FilesReport<'_> {
             series: series.into(),
             ..Chart::default()
         };
-        Section::new(
+        let mut section = Section::new(
             "Size of an inode",
             "The paper's Figure 3: inodes of ext4 that share a page share a buffer_head, whose atomic changes 36 cores \
              contend for; the larger an inode, the fewer share one. Here ext4 without a journal is made anew with each \
@@ -403,13 +414,20 @@ impl FilesReport<'_> {
              contend with, and no rise is to be expected. The buffers have no such page: of AutoBahn's engine two \
              records share a line at 32 bytes and none at more; ours keeps each file's size in a block of its own.",
             [Some(chart)],
-        )
+        );
+        section.is_folded = true;
+        section
     }
 
     fn paper(&self) -> Section {
         let compared = self.compared();
         let row = |one: &Compared| {
-            let what = format!("{} (ours: {} threads)", one.what, one.threads);
+            let plural = if one.threads == 1 {
+                "thread"
+            } else {
+                "threads"
+            };
+            let what = format!("{} (ours: {} {plural})", one.what, one.threads);
             (what, vec![Some(one.paper), one.autobahn, one.forebay])
         };
         let columns = ["number", "paper", "its design here", "forebay here"];

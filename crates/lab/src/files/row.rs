@@ -3,7 +3,7 @@
 use forebay_harness::median;
 use serde::Serialize;
 
-use super::cells::{Cell, Measured};
+use super::scope::Cell;
 use super::stand::Contender;
 
 /// Shares of all writes, in per cent, whose latencies are told.
@@ -11,10 +11,24 @@ pub const SHARES: [f64; 13] = [
     1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0,
 ];
 
+/// What one contender did in one round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) writes: u64,
+    pub(super) writes_s: f64,
+    pub(super) latencies_ns: Vec<u32>,
+    pub(super) thread_lines: u64,
+    pub(super) thread_fences: u64,
+    pub(super) lines: u64,
+    pub(super) fences: u64,
+    pub(super) user_ns: f64,
+    pub(super) kernel_ns: f64,
+}
+
 /// One contender in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FilesRow {
-    /// Who wrote.
+    /// The contender that wrote.
     pub contender: Contender,
     /// `append`, `uniform` or `zipf`.
     pub pattern: &'static str,

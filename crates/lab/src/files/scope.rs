@@ -67,10 +67,21 @@ pub const UNITS: [Unit; 3] = [
     },
 ];
 
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// How much is written at once.
+    pub unit: Unit,
+    /// Where.
+    pub pattern: Pattern,
+    /// By how many threads.
+    pub threads: usize,
+}
+
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilesScope {
-    /// Who writes.
+    /// The contenders.
     pub contenders: Vec<Contender>,
     /// Sizes of writes.
     pub units: Vec<Unit>,
@@ -129,10 +140,10 @@ impl FilesScope {
     }
 
     /// Everything that is measured in a round, contenders last.
-    pub fn cells(&self) -> impl Iterator<Item = super::Cell> + '_ {
+    pub fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
         self.units.iter().flat_map(move |unit| {
             self.patterns.iter().flat_map(move |pattern| {
-                self.threads.iter().map(move |threads| super::Cell {
+                self.threads.iter().map(move |threads| Cell {
                     unit: *unit,
                     pattern: *pattern,
                     threads: *threads,

@@ -1,4 +1,4 @@
-//! Who writes: each contender behind the same three calls.
+//! The contenders: each contender behind the same three calls.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 
 use crate::autobahn::{AutoBahn, AutoBahnFile, AutoBahnOptions, RealFolder, WriteMode};
 
-/// Who writes.
+/// A contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
     /// The paper's design: the engine of this crate.

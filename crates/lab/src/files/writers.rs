@@ -8,9 +8,9 @@ use forebay_harness::OwnTime;
 use forebay_harness::choice::Choice;
 use forebay_pmem::{Counters, thread_counters};
 
-use super::cells::Cell;
+use super::content::Pieces;
 use super::files_on_disk::FilesOnDisk;
-use super::scope::FilesScope;
+use super::scope::{Cell, FilesScope};
 use super::stand::{Stand, Target};
 
 /// Places are chosen before the clock runs, and used again and again.
@@ -55,7 +55,7 @@ pub(super) fn run(
     scope: &FilesScope,
     cell: Cell,
 ) -> io::Result<Round> {
-    // One more than write: the thread that reads the processors' time.
+    // One more than write: the thread that looks at what there was before, when all are ready and none has begun.
     let barrier = Barrier::new(cell.threads + 1);
     let (written, before) = std::thread::scope(|threads| {
         let write = |thread| {
@@ -65,6 +65,7 @@ pub(super) fn run(
         let work: Vec<_> = (0..cell.threads).map(write).collect();
         barrier.wait();
         let before = (OwnTime::now(), stand.counters());
+        barrier.wait();
         let joined = work.into_iter().map(|thread| match thread.join() {
             Ok(written) => written,
             Err(_) => Err(io::Error::other("a writer panicked")),
@@ -101,11 +102,12 @@ impl Writer {
         barrier: &Barrier,
     ) -> io::Result<Written> {
         let prepared = Writer::prepare(stand, files, cell, thread);
-        // Also where something failed: the others wait.
+        // Ready, and then begun; also where something failed, since the others wait.
+        barrier.wait();
         barrier.wait();
         let (mut target, places) = prepared?;
         let unit_bytes = cell.unit.bytes;
-        let piece = vec![0x33_u8.wrapping_add(thread as u8); unit_bytes];
+        let pieces = Pieces::new(unit_bytes, thread as u64);
         let limit = match places.is_empty() {
             true => scope.append_bytes / (unit_bytes * cell.threads) as u64,
             false => u64::MAX,
@@ -117,7 +119,7 @@ impl Writer {
         let mut before = began;
         while writes < limit && before - began < scope.length {
             let place = places.get(writes as usize % PLACES);
-            target.write(place.copied(), &piece)?;
+            target.write(place.copied(), pieces.of(writes))?;
             writes += 1;
             let now = Instant::now();
             if latencies_ns.len() < LATENCIES_MAX {

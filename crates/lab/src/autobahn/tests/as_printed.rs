@@ -113,7 +113,7 @@ fn a_file_of_the_same_name_gets_anothers_blocks() {
         theirs[..30] != bytes_of(8, 30),
         "another file's bytes are overwritten"
     );
-    outcome(&tiny_options()).err().expect("refused");
+    outcome(&tiny_options()).expect_err("refused");
 }
 
 /// The claim of §4.5 holds: a recovery that is cut off anywhere may be begun again.
