@@ -24,6 +24,8 @@ pub struct Measured {
 pub enum Metric {
     /// Committed transactions a minute.
     Rate,
+    /// Of how many transactions the other numbers are.
+    Committed,
     Lines,
     Fences,
     DiskBlocks,
@@ -31,8 +33,9 @@ pub enum Metric {
     WriteHits,
 }
 
-pub const METRICS: [Metric; 6] = [
+pub const METRICS: [Metric; 7] = [
     Metric::Rate,
+    Metric::Committed,
     Metric::Lines,
     Metric::Fences,
     Metric::DiskBlocks,
@@ -44,6 +47,7 @@ impl Metric {
     pub const fn name(self) -> &'static str {
         match self {
             Metric::Rate => "per_minute",
+            Metric::Committed => "committed",
             Metric::Lines => "lines",
             Metric::Fences => "fences",
             Metric::DiskBlocks => "disk_blocks",
@@ -55,6 +59,7 @@ impl Metric {
     pub const fn unit(self) -> &'static str {
         match self {
             Metric::Rate => "transactions/min",
+            Metric::Committed => "transactions",
             Metric::Lines => "lines/transaction",
             Metric::Fences => "fences/transaction",
             Metric::DiskBlocks | Metric::FileSystemBlocks => "blocks/transaction",
@@ -71,6 +76,7 @@ impl Measured {
         let cache = self.counted.cache;
         match metric {
             Metric::Rate => ratio(committed as f64 * 60.0, self.elapsed.as_secs_f64()),
+            Metric::Committed => Some(committed as f64),
             Metric::Lines => each(cache?.lines),
             Metric::Fences => each(cache?.fences),
             Metric::DiskBlocks => each(self.counted.disk_blocks),
@@ -165,7 +171,9 @@ impl Results {
                     rows.push(Row::new(format!("{name}_min"), least, metric.unit()));
                     rows.push(Row::new(format!("{name}_max"), most, metric.unit()));
                 }
-                for (contender, base) in COMPARISONS {
+                // How much was measured compares nothing.
+                let is_compared = metric != Metric::Committed;
+                for (contender, base) in COMPARISONS.into_iter().filter(|_| is_compared) {
                     if let Some(ratio) = self.ratio(metric, users, (contender, base)) {
                         let name = format!("{name}_{}_vs_{}", contender.name(), base.name());
                         rows.push(Row::new(name, ratio, "x"));

@@ -34,8 +34,6 @@ struct Cache {
     /// The program that can ask it.
     program: PathBuf,
     memory: PathBuf,
-    /// Where its disk is mounted.
-    folder: PathBuf,
 }
 
 #[derive(Debug)]
@@ -108,7 +106,7 @@ impl Stack {
     /// Starts the daemon; where its disk is.
     fn serve(&mut self, site: &Site, file: &Path) -> Result<PathBuf> {
         let env = &self.env;
-        let (memory, folder) = (env.path("cache"), env.path("served"));
+        let (memory, folder) = (env.path("cache"), self.served());
         std::fs::create_dir(&folder)?;
         let size = site.cache_bytes.to_string();
         let (program, mut command) = match self.contender.design() {
@@ -140,7 +138,6 @@ impl Stack {
             daemon,
             program: program.clone(),
             memory,
-            folder,
         });
         Ok(disk)
     }
@@ -164,6 +161,11 @@ impl Stack {
 
     fn device(&self) -> &str {
         self.looped.as_ref().map_or("", LoopDevice::device)
+    }
+
+    /// Where the daemon's disk is, as a file.
+    fn served(&self) -> PathBuf {
+        self.env.path("served")
     }
 
     /// Where files are.
@@ -241,12 +243,9 @@ impl Drop for Stack {
             self.env.unmount();
         }
         self.looped = None;
-        let Some(cache) = self.cache.take() else {
-            return;
-        };
-        drop(cache.daemon);
-        // One that was killed leaves its mount behind.
-        let _ = rustix::mount::unmount(&cache.folder, rustix::mount::UnmountFlags::DETACH);
+        self.cache = None;
+        // A daemon that was killed, or never was ready, may leave its mount behind.
+        let _ = rustix::mount::unmount(self.served(), rustix::mount::UnmountFlags::DETACH);
     }
 }
 
