@@ -1,6 +1,6 @@
 # The commands for people and for CI: every recipe says what it needs and installs it first.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-apps lab crash faults soak torture rig rig-grid lint fuzz loom tsan build man clean
+.PHONY: help run test bench bench-apps bench-tpcc lab crash faults soak torture rig rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -24,6 +24,10 @@ bench: ## Measure against raw memory and libpmem; writes target/bench/report.jso
 bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on Forebay; writes target/apps/report.json
 	@scripts/setup.sh build apps
 	@scripts/bench-apps.sh
+
+bench-tpcc: ## TPC-C on MariaDB on ext4, on disks behind Forebay, Classic and Tinca, in half an hour; writes target/tpcc/report.json
+	@scripts/setup.sh build tpcc
+	@scripts/bench-tpcc.sh
 
 lab: ## The papers' caches and figures beside ours, in a quarter of an hour; writes target/lab/lab.html, dax.html of mapped regions, files.html of file buffers, and tvarak.html
 	@scripts/setup.sh build

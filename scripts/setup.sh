@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a recipe needs and is missing, after saying what that is. Quick when nothing is.
 #
-#   scripts/setup.sh [build|run|test|bench|apps|lint|ublk]...
+#   scripts/setup.sh [build|run|test|bench|apps|tpcc|rig|lint|ublk]...
 #
 # Works as root or with sudo on Debian 12 and later and on Ubuntu. Where it cannot install, it
 # names the packages and stops.
@@ -182,8 +182,15 @@ for purpose in "${@:-build}"; do
         want_optional mariadbd mariadb-server "MariaDB"
         want_optional sysbench sysbench "MariaDB"
         ;;
+    tpcc)
+        want_command fusermount3 fuse3
+        want_command mkfs.ext4 e2fsprogs
+        want_command losetup mount
+        # Run as a process of its own; where there is systemd, the package starts a service too.
+        want_command mariadbd mariadb-server
+        ;;
     *)
-        echo "setup: unknown purpose '$purpose'; one of build run test bench apps rig lint ublk" >&2
+        echo "setup: unknown purpose '$purpose'; one of build run test bench apps tpcc rig lint ublk" >&2
         exit 2
         ;;
     esac

@@ -3,6 +3,7 @@
 //!
 //! Writes `report.json`, a list of named numbers, and `report.html`, one page.
 
+mod account;
 mod cases;
 mod context;
 mod headline;
@@ -11,6 +12,7 @@ mod page;
 mod place;
 mod results;
 mod steps;
+mod tpcc;
 mod worker;
 
 use std::path::PathBuf;
@@ -29,6 +31,7 @@ use crate::place::{Place, Session};
 use crate::results::Results;
 use crate::steps::{STEPS, Step};
 
+pub use tpcc::{Arguments as TpccArguments, run as run_tpcc};
 pub use worker::Task;
 
 const HELP_DEADLINE: Duration = Duration::from_secs(60);

@@ -21,6 +21,7 @@ use forebay_harness::{Result, exit_code, json, run_watched, watch_parent};
   forebay-verify faults --quick
   forebay-verify power cuts --quick
   forebay-verify apps --quick --only redis,sqlite
+  forebay-verify tpcc --quick --only classic,tinca,forebay
   forebay-verify bench --case commit_1x4k_lines
 
 Each writes target/NAME/report.json. Exit code 0: all is well; 1: something is wrong; 2: it could not be done."
@@ -47,6 +48,8 @@ enum Command {
     Power(forebay_rig::Arguments),
     /// Programs that people use, on a disk, in memory and on files that Forebay buffers
     Apps(forebay_apps::Arguments),
+    /// TPC-C on MariaDB on ext4, on disks that Forebay and the published designs serve
+    Tpcc(forebay_apps::TpccArguments),
     /// Commits, reads and recovery beside raw memory and libpmem: the program forebay-bench
     #[command(disable_help_flag = true)]
     Bench {
@@ -104,6 +107,7 @@ fn run(command: &Command) -> Result<bool> {
         Command::Faults(arguments) => forebay_check::run_faults(arguments),
         Command::Power(arguments) => forebay_rig::run(arguments),
         Command::Apps(arguments) => forebay_apps::run(arguments),
+        Command::Tpcc(arguments) => forebay_apps::run_tpcc(arguments),
         Command::Bench { .. } | Command::TortureTask { .. } | Command::AppsTask { .. } => Ok(true),
     }
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use forebay_harness::{Daemon, Result};
 use rustix::process::Signal;
 
-use crate::cases::postgres::Account;
+use crate::account::Account;
 use crate::cases::tools::copy;
 use crate::context::program;
 use crate::outcome::Outcome;

@@ -1,0 +1,47 @@
+//! TPC-C's nine tables (clause 1.3), with the keys that its transactions look rows up by, and no foreign keys.
+
+/// Each makes a table, without its engine.
+pub const TABLES: [&str; 9] = [
+    "CREATE TABLE warehouse (w_id INT PRIMARY KEY, w_name VARCHAR(10) NOT NULL,
+        w_street_1 VARCHAR(20) NOT NULL, w_street_2 VARCHAR(20) NOT NULL, w_city VARCHAR(20) NOT NULL,
+        w_state CHAR(2) NOT NULL, w_zip CHAR(9) NOT NULL, w_tax DECIMAL(4,4) NOT NULL,
+        w_ytd DECIMAL(12,2) NOT NULL)",
+    "CREATE TABLE district (d_w_id INT, d_id TINYINT, d_name VARCHAR(10) NOT NULL,
+        d_street_1 VARCHAR(20) NOT NULL, d_street_2 VARCHAR(20) NOT NULL, d_city VARCHAR(20) NOT NULL,
+        d_state CHAR(2) NOT NULL, d_zip CHAR(9) NOT NULL, d_tax DECIMAL(4,4) NOT NULL,
+        d_ytd DECIMAL(12,2) NOT NULL, d_next_o_id INT NOT NULL, PRIMARY KEY (d_w_id, d_id))",
+    "CREATE TABLE customer (c_w_id INT, c_d_id TINYINT, c_id INT, c_first VARCHAR(16) NOT NULL,
+        c_middle CHAR(2) NOT NULL, c_last VARCHAR(16) NOT NULL, c_street_1 VARCHAR(20) NOT NULL,
+        c_street_2 VARCHAR(20) NOT NULL, c_city VARCHAR(20) NOT NULL, c_state CHAR(2) NOT NULL,
+        c_zip CHAR(9) NOT NULL, c_phone CHAR(16) NOT NULL, c_since DATETIME NOT NULL,
+        c_credit CHAR(2) NOT NULL, c_credit_lim DECIMAL(12,2) NOT NULL, c_discount DECIMAL(4,4) NOT NULL,
+        c_balance DECIMAL(12,2) NOT NULL, c_ytd_payment DECIMAL(12,2) NOT NULL,
+        c_payment_cnt SMALLINT UNSIGNED NOT NULL, c_delivery_cnt SMALLINT UNSIGNED NOT NULL,
+        c_data VARCHAR(500) NOT NULL, PRIMARY KEY (c_w_id, c_d_id, c_id),
+        KEY by_name (c_w_id, c_d_id, c_last, c_first))",
+    "CREATE TABLE history (h_c_id INT NOT NULL, h_c_d_id TINYINT NOT NULL, h_c_w_id INT NOT NULL,
+        h_d_id TINYINT NOT NULL, h_w_id INT NOT NULL, h_date DATETIME NOT NULL,
+        h_amount DECIMAL(6,2) NOT NULL, h_data VARCHAR(24) NOT NULL)",
+    "CREATE TABLE new_order (no_w_id INT, no_d_id TINYINT, no_o_id INT,
+        PRIMARY KEY (no_w_id, no_d_id, no_o_id))",
+    "CREATE TABLE orders (o_w_id INT, o_d_id TINYINT, o_id INT, o_c_id INT NOT NULL,
+        o_entry_d DATETIME NOT NULL, o_carrier_id TINYINT, o_ol_cnt TINYINT NOT NULL,
+        o_all_local TINYINT NOT NULL, PRIMARY KEY (o_w_id, o_d_id, o_id),
+        KEY by_customer (o_w_id, o_d_id, o_c_id, o_id))",
+    "CREATE TABLE order_line (ol_w_id INT, ol_d_id TINYINT, ol_o_id INT, ol_number TINYINT,
+        ol_i_id INT NOT NULL, ol_supply_w_id INT NOT NULL, ol_delivery_d DATETIME,
+        ol_quantity TINYINT NOT NULL, ol_amount DECIMAL(6,2) NOT NULL, ol_dist_info CHAR(24) NOT NULL,
+        PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number))",
+    "CREATE TABLE item (i_id INT PRIMARY KEY, i_im_id INT NOT NULL, i_name VARCHAR(24) NOT NULL,
+        i_price DECIMAL(5,2) NOT NULL, i_data VARCHAR(50) NOT NULL)",
+    "CREATE TABLE stock (s_w_id INT, s_i_id INT, s_quantity SMALLINT NOT NULL,
+        s_dist_01 CHAR(24) NOT NULL, s_dist_02 CHAR(24) NOT NULL, s_dist_03 CHAR(24) NOT NULL,
+        s_dist_04 CHAR(24) NOT NULL, s_dist_05 CHAR(24) NOT NULL, s_dist_06 CHAR(24) NOT NULL,
+        s_dist_07 CHAR(24) NOT NULL, s_dist_08 CHAR(24) NOT NULL, s_dist_09 CHAR(24) NOT NULL,
+        s_dist_10 CHAR(24) NOT NULL, s_ytd INT NOT NULL, s_order_cnt SMALLINT UNSIGNED NOT NULL,
+        s_remote_cnt SMALLINT UNSIGNED NOT NULL, s_data VARCHAR(50) NOT NULL,
+        PRIMARY KEY (s_w_id, s_i_id))",
+];
+
+/// The database that they are in.
+pub const DATABASE: &str = "tpcc";
