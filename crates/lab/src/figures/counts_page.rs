@@ -11,6 +11,9 @@ const ABOUT: &str = "For each application write, after the cache is full and rep
      what a read persists to bring a block in; NVM bytes, for each byte that the application wrote, \
      are of everything.";
 
+/// The lowest and the highest of a row's runs.
+type Ends = fn(&CountsRow) -> (f64, f64);
+
 /// One number of a row.
 struct Column {
     title: &'static str,
@@ -19,7 +22,7 @@ struct Column {
     /// Whether a plot of it needs powers of ten.
     is_wide: bool,
     /// Of a throughput, the lowest and the highest of the runs.
-    range: Option<fn(&CountsRow) -> (f64, f64)>,
+    range: Option<Ends>,
 }
 
 const COLUMNS: [Column; 7] = [
