@@ -14,6 +14,7 @@ use crate::programs::application::Application;
 use crate::programs::instance::Instance;
 use crate::programs::measure::{self as programs, Before};
 use crate::programs::prepared::Prepared;
+use crate::programs::schedule::schedule;
 use crate::workload::program::{Program, run};
 use crate::workload::{fio, stream};
 
@@ -161,7 +162,7 @@ pub fn measure(
 pub fn prepare(parameters: &Parameters, workload: Workload, seed: u64) -> Option<Prepared> {
     match workload {
         Workload::Program(application) => {
-            let schedule = programs::schedule(parameters, application, seed);
+            let schedule = schedule(parameters, application, seed);
             Some(Prepared::of(&schedule))
         }
         Workload::Fio(_) | Workload::Stream(_) => None,
@@ -218,7 +219,7 @@ pub fn steps(parameters: &Parameters, workload: Workload) -> u64 {
         }
         Workload::Stream(_) => parameters.stream.array_bytes.value / crate::line::LINE_BYTES,
         Workload::Program(application) => {
-            let schedule = programs::schedule(parameters, application, 0);
+            let schedule = schedule(parameters, application, 0);
             schedule.instances * (schedule.warm_up_operations + schedule.plan.operations)
         }
     }
@@ -231,7 +232,7 @@ fn perform_programs(
     (application, prepared): (Application, Option<Arc<Prepared>>),
     told: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Outcome, NoOutcome> {
-    let schedule = programs::schedule(parameters, application, scope.seed);
+    let schedule = schedule(parameters, application, scope.seed);
     let (mut machine, mut instances) =
         programs::build(parameters, scope.design, &schedule, prepared.as_deref());
     drop(prepared);

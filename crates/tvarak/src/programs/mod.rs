@@ -11,6 +11,7 @@ pub mod memory;
 pub mod nstore;
 pub mod prepared;
 pub mod redis;
+pub mod schedule;
 pub mod store;
 pub mod trees;
 pub mod vector;

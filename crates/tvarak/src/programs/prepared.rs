@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::programs::instance::{Filled, Plan};
-use crate::programs::measure::Schedule;
+use crate::programs::schedule::Schedule;
 
 /// The regions of a schedule's instances. Runs at the same time fill them together, each some of them.
 #[derive(Debug)]
