@@ -25,7 +25,7 @@ bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on For
 	@scripts/setup.sh build apps
 	@scripts/bench-apps.sh
 
-bench-tpcc: ## TPC-C on MariaDB on ext4, on disks behind Forebay, Classic and Tinca, in half an hour; writes target/tpcc/report.json
+bench-tpcc: ## TPC-C on MariaDB on ext4, on disks behind Forebay, Classic and Tinca, in an hour or two; writes target/tpcc/report.json
 	@scripts/setup.sh build tpcc
 	@scripts/bench-tpcc.sh
 

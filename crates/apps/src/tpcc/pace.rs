@@ -75,7 +75,7 @@ impl Pace {
     /// What was done, for the page.
     pub fn told(&self) -> String {
         format!(
-            "{} rounds, in each of which every contender has its turn on a fresh copy of the same database, another one \
+            "In each round, {} here, every contender has its turn on a fresh copy of the same database, another one \
              first; in a turn, after a warm-up that fills the cache, {} transactions with each number of users, who do not \
              think (or {} s, if that is less). Numbers are differences of the daemons' counters before and after, medians of the \
              rounds; whiskers are half the way from the least to the most.",
