@@ -55,7 +55,7 @@ pub enum Command {
     Dax(DaxOptions),
     /// Measure AutoBahn's design beside our file buffer and the file system: small writes to private files.
     Files(FilesOptions),
-    /// Simulate TVARAK's redundancy controllers: caches, memory, bugs of its firmware.
+    /// Simulate TVARAK's redundancy controllers: the paper's figures, bugs of DIMMs' firmware, traces of real programs.
     Tvarak(TvarakOptions),
     /// Make the cache of a published design, for one disk.
     Create(CreateOptions),

@@ -62,7 +62,7 @@ pub struct TvarakRun {
     #[arg(required_unless_present = "paper_size", value_name = "FIGURE|WORKLOAD", value_parser = asked)]
     pub what: Vec<Asked>,
     /// Instead of either: run one workload of each application (redis-set, ctree-insert, nstore-balanced) with all of the paper's operations
-    /// and with the part that is measured else, and say by how many points that moves overheads. Kept in OUT/paper-size.
+    /// and with a tenth of them, and say by how many points overheads move. Kept in OUT/paper-size.
     #[arg(long, conflicts_with_all = ["what", "designs", "check", "seed", "vary", "seeds", "measured"])]
     pub paper_size: bool,
     /// Of workloads: only these designs, beside the baseline.
@@ -179,7 +179,7 @@ pub struct TvarakBugs {
 A trace tells no transactions: designs that keep redundancy at their end (txb-object, txb-page, regions-sync) are refused.
 
 Examples:
-  valgrind --tool=lackey --trace-mem=yes --log-fd=9 redis-server 9>&1 >/dev/null | forebay-lab tvarak trace - --nvm 4a00000-5a00000
+  valgrind --tool=lackey --trace-mem=yes --log-fd=9 ./mapcli btree map.pool 9>&1 >/dev/null 2>/dev/null | forebay-lab tvarak trace - --nvm 10000000000-1000a000000
   forebay-lab tvarak trace map.trace --nvm 10000000000-10008000000 --designs tvarak,naive --json"
 )]
 pub struct TvarakTrace {

@@ -35,9 +35,11 @@ impl Comparison {
     /// Being near is not enough where the paper's number is itself near to what no difference at all would give: a ratio has
     /// to be on the paper's side of 1, half as far from it at least, and of a share what lacks to all of it has to be near, too.
     pub(super) fn is_like(&self) -> Option<bool> {
-        let ours = self
-            .ours
-            .filter(|ours| self.reported.is_shape && *ours > 0.0)?;
+        let ours = self.ours.filter(|_| self.reported.is_shape)?;
+        if ours <= 0.0 {
+            // None at all is not near to some.
+            return Some(self.paper <= 0.0);
+        }
         let says_the_same = match (self.reported.over, self.is_share) {
             (Some(_), _) => is_as_uneven(ours, self.paper),
             (None, true) => is_near(1.0 - ours, 1.0 - self.paper),

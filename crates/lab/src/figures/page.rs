@@ -82,7 +82,7 @@ fn method(report: &Report<'_>) -> Section {
         "Lines, fences, NVM bytes and disk blocks are counted where they happen, while real bytes are \
          stored, after the cache is full and replaces steadily. Times are this machine's, with the \
          medium's and the disk's delays emulated, and vary from run to run. The same work has the same counts in every run, which is \
-         asserted, but for Forebay, whose own threads choose when to write back."
+         asserted, but for Forebay and for designs with the cleaner, whose threads choose when to write back."
             .to_owned(),
         "Each figure has a plot of ratios to its baseline and a plot as measured; a design has one colour in all of them. What the \
          paper's text says of it stands beside, hatched or hollow. The papers' plots are not text, so a figure whose prose has no numbers \

@@ -18,8 +18,11 @@ pub const DESIGNS: [Design; 4] = [
 ];
 /// By half and by twice.
 pub const FACTORS: [[u64; 2]; 2] = [[1, 2], [2, 1]];
-/// What only the energy of cores and DRAM depends on, which is in no figure, and what only the asynchronous design has.
-const OF_NO_CLAIM: [&str; 6] = [
+/// What only the energy of cores and DRAM depends on, which is in no figure, and what only designs have that are in no claim.
+const OF_NO_CLAIM: [&str; 9] = [
+    "adaptive.better_by",
+    "adaptive.round_accesses",
+    "adaptive.shadowed_sets",
     "cores.instruction_pj",
     "cores.static_mw",
     "dram.read_pj",

@@ -38,6 +38,11 @@ struct Written {
 impl Spindle {
     /// Commits the blocks, all or none.
     pub(super) fn commit_locked(&self, state: &mut State, blocks: &[ChangedBlock]) -> Result<()> {
+        // Before anything moves: `prepare` may take a block from one cache to the other and then fail, and a round that has
+        // claimed the block must not settle what it left. That a block is noted which stays as it is costs a round.
+        for changed in blocks {
+            state.in_flight.note_change(changed.number);
+        }
         let plan = match self.prepare(state, blocks) {
             Ok(plan) => plan,
             Err(error) => {
@@ -46,9 +51,6 @@ impl Spindle {
                 return Err(error);
             }
         };
-        for changed in blocks {
-            state.in_flight.note_change(changed.number);
-        }
         let start = state.position;
         let records = self.log_metadata(start, &plan);
         let written = self.write_blocks(state, &plan)?;

@@ -20,14 +20,14 @@ pub(super) const TVARAK_AND_AUTOBAHN: &[Entry] = &[
         "Figure 1",
         "a lost write",
         Elsewhere("forebay-lab tvarak bugs"),
-        "Planted by the thousand; what was found and repaired is printed.",
+        "Planted ten thousand times each, all found and repaired.",
     ),
     entry(
         Tvarak,
         "Figure 2",
         "a misdirected write",
         Elsewhere("forebay-lab tvarak bugs"),
-        "Planted by the thousand; what was found and repaired is printed.",
+        "Planted ten thousand times each, all found and repaired.",
     ),
     entry(
         Tvarak,
