@@ -158,6 +158,9 @@ mod tests {
             row_of("Tinca, Figure 7b", &results)[3],
             "not in this run: forebay-lab run tinca-7b"
         );
-        assert_eq!(row_of("AutoBahn, Figure 3", &results)[3], "MISSING");
+        assert_eq!(
+            row_of("block cache study, Figure 1", &results)[3],
+            "MISSING"
+        );
     }
 }
