@@ -29,7 +29,7 @@ bench-tpcc: ## TPC-C on MariaDB on ext4, on disks behind Forebay, Classic and Ti
 	@scripts/setup.sh build tpcc
 	@scripts/bench-tpcc.sh
 
-lab: ## The papers' caches and figures beside ours, in a quarter of an hour; writes target/lab/lab.html, dax.html of mapped regions, files.html of file buffers, and tvarak.html
+lab: ## The papers' caches and figures beside ours, in half an hour; writes target/lab/lab.html, dax.html of mapped regions, files.html of file buffers, and tvarak.html
 	@scripts/setup.sh build
 	$(CARGO) build --release -j$(JOBS) -p forebay-lab-cli
 	target/release/forebay-lab run all --quick --out target/lab
