@@ -43,7 +43,7 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
     sections.extend(workloads(results));
     sections.push(streams(results));
     sections.extend(paper::sections(results, context));
-    sections.push(all(rows));
+    sections.push(all_numbers(rows));
     sections.retain(|section| !section.is_empty());
     if !complaints.is_empty() {
         sections.push(Section {
@@ -141,7 +141,8 @@ fn asked(rows: &[Row]) -> Section {
     }
 }
 
-fn all(rows: &[Row]) -> Section {
+/// Every number of a report.
+pub(crate) fn all_numbers(rows: &[Row]) -> Section {
     let row = |row: &Row| (format!("{} ({})", row.name, row.unit), vec![row.value]);
     let table = Table {
         columns: vec!["name".into(), "value".into()],

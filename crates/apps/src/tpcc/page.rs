@@ -2,6 +2,7 @@
 
 use forebay_harness::{Chart, Page, Row, Section, Series, Table};
 
+use crate::page::all_numbers;
 use crate::tpcc::contender::{CONTENDERS, Contender};
 use crate::tpcc::machine;
 use crate::tpcc::mix::KINDS;
@@ -27,7 +28,10 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], pace: &Pace)
         not_measured(),
         checked(results, complaints),
         differs(pace),
-        all(rows),
+        Section {
+            is_folded: true,
+            ..all_numbers(rows)
+        },
     ];
     sections.retain(|section| !section.paragraphs.is_empty() || !section.is_empty());
     let mut lead = vec![
@@ -258,21 +262,6 @@ fn differs(pace: &Pace) -> Section {
     Section {
         heading: "What differs from the paper".into(),
         paragraphs: pace.differences(),
-        ..Section::default()
-    }
-}
-
-fn all(rows: &[Row]) -> Section {
-    let row = |row: &Row| (format!("{} ({})", row.name, row.unit), vec![row.value]);
-    let table = Table {
-        columns: vec!["name".into(), "value".into()],
-        rows: rows.iter().map(row).collect(),
-        ..Table::default()
-    };
-    Section {
-        heading: "All numbers".into(),
-        tables: vec![("As in report.json".into(), table)],
-        is_folded: true,
         ..Section::default()
     }
 }

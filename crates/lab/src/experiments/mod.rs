@@ -20,11 +20,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use forebay::Result;
 use forebay_harness::OthersWatch;
 
+pub use crate::measure::Spread;
 pub use blocks::{BlockJob, BlockOutcome, Pattern};
 pub use counts::{counts_cells, counts_rows};
 pub use metric::Metric;
 pub use outcome::Outcome;
-pub use runs::{LOADED_FROM, Run, Runs, Spread};
+pub use runs::{LOADED_FROM, Run, Runs};
 pub use scope::{Contender, Scope};
 pub use traces::TraceRun;
 pub use work::{Extent, WorkCell, WorkOutcome};

@@ -1,8 +1,7 @@
 //! What was measured of a cell, run by run: the middle counts, and how far the others are from it is said.
 
-use forebay_harness::median;
-
 use super::{Metric, Outcome};
+use crate::measure::Spread;
 
 /// A machine is loaded when others take more than so much of a processor while something is measured.
 pub const LOADED_FROM: f64 = 0.15;
@@ -19,33 +18,6 @@ pub struct Run {
 /// The runs of one cell, in the order of their rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Runs(Vec<Run>);
-
-/// The middle of some numbers, and their ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// In the middle.
-    pub median: f64,
-    /// The lowest.
-    pub least: f64,
-    /// The highest.
-    pub most: f64,
-}
-
-impl Spread {
-    /// Of these numbers; none of none.
-    #[must_use]
-    pub fn of(numbers: Vec<f64>) -> Option<Spread> {
-        let ends = numbers.iter().copied();
-        let (least, most) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| {
-            (least.min(one), most.max(one))
-        });
-        Some(Spread {
-            median: median(numbers)?,
-            least,
-            most,
-        })
-    }
-}
 
 impl Runs {
     /// So many runs.

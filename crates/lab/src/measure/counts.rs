@@ -3,7 +3,7 @@
 use forebay_harness::median;
 use serde::Serialize;
 
-use super::Measurement;
+use super::{Measurement, Spread};
 use crate::engines::EngineName;
 
 /// One engine with one workload, the middle of its runs.
@@ -59,8 +59,8 @@ impl CountsRow {
         printed: &[&Measurement],
         cleaned: &[&Measurement],
     ) -> Option<CountsRow> {
-        let speed = Ends::of(printed)?;
-        let cleaned_speed = Ends::of(cleaned)?;
+        let speed = speeds(printed)?;
+        let cleaned_speed = speeds(cleaned)?;
         Some(CountsRow {
             engine: engine.to_string(),
             workload: workload.to_string(),
@@ -69,10 +69,10 @@ impl CountsRow {
             nvm_bytes_per_payload_byte: middle(printed, Measurement::nvm_bytes_per_payload_byte)?,
             disk_blocks_per_write: middle(printed, Measurement::disk_blocks_per_write)?,
             hit_ratio: middle(printed, Measurement::hit_ratio)?,
-            ops_per_s: speed.middle,
+            ops_per_s: speed.median,
             ops_per_s_least: speed.least,
             ops_per_s_most: speed.most,
-            ops_per_s_cleaner: cleaned_speed.middle,
+            ops_per_s_cleaner: cleaned_speed.median,
             ops_per_s_cleaner_least: cleaned_speed.least,
             ops_per_s_cleaner_most: cleaned_speed.most,
             lines_per_write_cleaner: middle(cleaned, Measurement::lines_per_write)?,
@@ -89,20 +89,6 @@ fn middle(runs: &[&Measurement], number: fn(&Measurement) -> f64) -> Option<f64>
     median(runs.iter().map(|measured| number(measured)).collect())
 }
 
-/// Throughputs of several runs.
-struct Ends {
-    middle: f64,
-    least: f64,
-    most: f64,
-}
-
-impl Ends {
-    fn of(runs: &[&Measurement]) -> Option<Ends> {
-        let speeds = || runs.iter().map(|measured| measured.ops_per_s());
-        Some(Ends {
-            middle: middle(runs, Measurement::ops_per_s)?,
-            least: speeds().reduce(f64::min)?,
-            most: speeds().reduce(f64::max)?,
-        })
-    }
+fn speeds(runs: &[&Measurement]) -> Option<Spread> {
+    Spread::of(runs.iter().map(|measured| measured.ops_per_s()).collect())
 }

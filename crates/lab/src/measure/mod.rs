@@ -10,6 +10,7 @@ mod cell;
 mod counts;
 mod measurement;
 mod perform;
+mod spread;
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ pub use cell::{Cell, CellOptions, run_cell};
 pub use counts::CountsRow;
 pub use measurement::Measurement;
 pub use perform::{perform, wrong_blocks};
+pub use spread::Spread;
 
 use crate::workload::{Operation, Workload};
 
