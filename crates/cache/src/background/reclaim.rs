@@ -54,6 +54,7 @@ impl Pipeline {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use crate::{Backing, BackingStore, MemoryStore, Pool, PoolOptions, Region, ReplacementPolicy};
 
@@ -105,5 +106,36 @@ mod tests {
         pool.set_watermarks(500, 900).expect("marks");
         assert_eq!(pipeline.reclaim(4).expect("reclaim"), 0);
         assert_eq!(pool.stats().totals.write_backs, 4);
+    }
+
+    /// Or a writer would reclaim itself, and where all is dirty wait for the backing each time.
+    #[test]
+    fn a_committer_that_runs_low_asks_for_reclaim_before_it_is_out_of_slots() {
+        let mut options = PoolOptions::default();
+        options.format.block_bytes = 128;
+        options.format.unit_bytes = 256;
+        options.runtime.background = false;
+        options.runtime.dirty_low_per_mille = 1000;
+        options.runtime.dirty_high_per_mille = 1000;
+        options.runtime.free_low_per_mille = 100;
+        let pool = Pool::create_on(vec![Region::shadow(1 << 20)], &options).expect("create");
+        let store = Arc::new(MemoryStore::new(1 << 20));
+        let volume = pool.attach(Backing::from_store(store)).expect("attach");
+        let engine = volume.pipeline.engine();
+        let notices = || engine.wakeup().wait_work(u64::MAX, Duration::ZERO).0;
+        let slots = pool.stats().slots;
+        let (usual, free_at_least) = (notices(), slots / 20);
+        let mut block = 0u64;
+        while notices() == usual {
+            let free = pool.stats().slots - pool.stats().cached_blocks;
+            assert!(free > free_at_least, "{free} of {slots} slots are free");
+            let mut bytes = [7; 128];
+            bytes[..8].copy_from_slice(&block.to_le_bytes());
+            volume.write(block, &bytes).expect("write");
+            block += 1;
+        }
+        // Not before; the committer had a magazine of slots in its hands.
+        assert!(slots - block < slots / 10 + 128, "{block} of {slots}");
+        assert_eq!(pool.stats().totals.write_backs, 0);
     }
 }

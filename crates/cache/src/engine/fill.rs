@@ -43,9 +43,7 @@ impl Engine {
         let Some(index) = index else {
             self.table.index().unlock(bucket.stripe);
             slot_cache.give(slot);
-            if self.low_on_space() {
-                self.wakeup.notify_work();
-            }
+            self.wake_if_low();
             return Ok(None);
         };
         self.table.index().begin_change(bucket.stripe);
@@ -54,9 +52,7 @@ impl Engine {
         self.replacement.on_insert(index);
         let version = self.table.index().end_change_and_unlock(bucket.stripe);
         self.tallies.mine().fills(1);
-        if self.low_on_space() {
-            self.wakeup.notify_work();
-        }
+        self.wake_if_low();
         Ok(Some(version))
     }
 }

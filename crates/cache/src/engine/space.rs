@@ -29,6 +29,22 @@ impl Engine {
         plan::free_target(slots, self.free_low_per_mille)
     }
 
+    /// Called by a committer whose commit ended: background threads free slots before it runs out of them, which it would
+    /// do itself, and wait for the backing where all is dirty.
+    #[inline(always)]
+    pub(crate) fn have_reclaimed_in_time(&self) {
+        if self.table.slots().were_refilled() {
+            self.wake_if_low();
+        }
+    }
+
+    /// Has the background threads look, where fewer are free than reclaim keeps.
+    pub(super) fn wake_if_low(&self) {
+        if self.low_on_space() {
+            self.wakeup.notify_work();
+        }
+    }
+
     /// Called by a committer that found a lane full: a small log fills up long before the checkpointer
     /// next checks by itself.
     #[cold]

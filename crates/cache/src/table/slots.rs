@@ -43,6 +43,8 @@ pub(crate) struct Slots {
     /// How many, for a short division without a check.
     magazine_count: NonZeroU32,
     retired: Retired,
+    /// A magazine was refilled since a thread last asked.
+    was_refilled: AtomicBool,
     /// Of a pool with rows, in place of the shared set.
     groups: Option<Box<Groups>>,
     /// All of them.
@@ -95,10 +97,23 @@ impl Slots {
                 .collect(),
             magazine_count,
             retired: Retired::default(),
+            was_refilled: AtomicBool::new(false),
             groups: None,
             slots,
             pairs,
         }
+    }
+
+    /// Whether a magazine was refilled since this was last asked: once in some tens of slots that were taken, a committer is
+    /// to look how many are left.
+    #[inline(always)]
+    pub(crate) fn were_refilled(&self) -> bool {
+        self.was_refilled.load(Ordering::Relaxed) && self.forget_refill()
+    }
+
+    #[cold]
+    fn forget_refill(&self) -> bool {
+        self.was_refilled.swap(false, Ordering::Relaxed)
     }
 
     /// A slot cache for a thread, preferring the magazine that `hint` names. Never waits.
@@ -142,6 +157,7 @@ impl Slots {
     /// Takes a word of the set; what does not fit the magazine goes back.
     #[cold]
     fn refill(&self, magazine: Option<&Magazine>) -> Option<u32> {
+        self.was_refilled.store(true, Ordering::Relaxed);
         if let Some(groups) = &self.groups {
             return refill_from(groups, magazine);
         }

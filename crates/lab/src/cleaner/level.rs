@@ -15,12 +15,13 @@ pub struct Watermarks {
 
 impl Default for Watermarks {
     /// Dirty blocks stay as long as LRU keeps them, so that overwrites meet them: all slots may be dirty, and then
-    /// the coldest are written back as they leave.
+    /// the coldest are written back as they leave. As many are kept free as a few transactions take, or clients and
+    /// cleaner would take turns.
     fn default() -> Watermarks {
         Watermarks {
             dirty_low_per_mille: 1000,
             dirty_high_per_mille: 1000,
-            free_low_per_mille: 2,
+            free_low_per_mille: 10,
         }
     }
 }

@@ -72,6 +72,7 @@ impl Engine {
         };
         let outcome = batch.lock().commit();
         unfinished.finish();
+        self.have_reclaimed_in_time();
         outcome
     }
 }
