@@ -51,39 +51,6 @@ fn counts_of_both_buffers_and_a_page_and_nothing_stays() {
 }
 
 #[test]
-fn counts_are_printed_for_people_as_well() {
-    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let (disk, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let ran = lab_files(&[
-        "--only",
-        "counts",
-        "--quick",
-        "--threads",
-        "1",
-        "--directory",
-        memory.path().to_str().unwrap(),
-        "--files",
-        disk.path().to_str().unwrap(),
-        "--out",
-        out.path().to_str().unwrap(),
-    ]);
-    assert_eq!(ran.status.code(), Some(0));
-    let stdout = String::from_utf8(ran.stdout).unwrap();
-    let rows: Vec<&str> = stdout.lines().collect();
-    assert!(
-        rows[0].contains("lines") && rows[0].contains("fences"),
-        "{stdout}"
-    );
-    // A heading, the rows, and where the page is.
-    assert_eq!(rows.len(), 1 + 2 * 9 + 1, "{stdout}");
-    let appended = rows
-        .iter()
-        .find(|row| row.starts_with("append 256 B") && row.contains("forebay"));
-    let cells: Vec<&str> = appended.unwrap().split_whitespace().collect();
-    assert_eq!(cells.last(), Some(&"1.00"), "{stdout}");
-}
-
-#[test]
 fn what_is_asked_wrongly_is_refused() {
     for wrong in [["--threads", "0"], ["--threads", "33"], ["--only", "guess"]] {
         assert_eq!(lab_files(&wrong).status.code(), Some(2), "{wrong:?}");
