@@ -1,4 +1,4 @@
-//! The cache's lock-free files themselves, run under loom: `make loom`.
+//! The cache's lock-free files themselves, and the queue of the laboratory's AutoBahn, run under loom: `make loom`.
 //!
 //! Each file is included by its path, so what is explored is what ships; only `sync` differs, which hands
 //! out loom's atomics and can weaken them. `models` holds the models and `mutants` the weakenings that must be caught.
@@ -36,6 +36,11 @@ mod media {
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/log/lanes.rs"]
 mod lanes;
+
+#[cfg(loom)]
+#[allow(dead_code, reason = "the models use a part of it")]
+#[path = "../../lab/src/autobahn/queue.rs"]
+mod queue;
 
 #[cfg(loom)]
 #[allow(dead_code, reason = "the models use a part of it")]

@@ -32,6 +32,8 @@ const TABLE: &[(Mutant, &str)] = &[
     (Mutant::AcquireLoadsRelaxed, "watermark_waits"),
     (Mutant::ReadModifyWritesRelaxed, "watermark_waits"),
     (Mutant::RedirtyIgnored, "clean_mark_sees_writer"),
+    (Mutant::ReleaseStoresRelaxed, "queue_waits"),
+    (Mutant::AcquireLoadsRelaxed, "queue_waits"),
 ];
 
 #[test]

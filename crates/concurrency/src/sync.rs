@@ -1,4 +1,4 @@
-//! The cache's `sync` names over loom's atomics, each of which a mutant can weaken.
+//! The cache's `sync` names, and those of the laboratory's queue, over loom's atomics, each of which a mutant can weaken.
 //!
 //! The mutant is chosen per test thread: loom runs all threads of a model on the thread that called it.
 
@@ -89,6 +89,11 @@ pub(crate) fn spin_hint() {
     loom::thread::yield_now();
 }
 
+/// The same, as the laboratory's queue names it.
+pub(crate) fn pause(_spins: &mut u32) {
+    spin_hint();
+}
+
 macro_rules! atomic {
     ($name:ident, $value:ty) => {
         /// Loom's, with orderings that a mutant may weaken.
@@ -176,6 +181,18 @@ impl AtomicBool {
 
 atomic_number!(AtomicU32, u32);
 atomic_number!(AtomicU64, u64);
+
+impl Default for AtomicU32 {
+    fn default() -> AtomicU32 {
+        AtomicU32::new(0)
+    }
+}
+
+impl Default for AtomicU64 {
+    fn default() -> AtomicU64 {
+        AtomicU64::new(0)
+    }
+}
 
 /// Nothing is asked of a slow device here.
 pub(crate) mod held_stripes {

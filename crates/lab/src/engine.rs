@@ -69,6 +69,11 @@ pub trait Engine: Send + Sync {
 
     /// What it did and how it stands.
     fn stats(&self) -> EngineStats;
+
+    /// The backing's last error, while [`EngineStats::is_degraded`].
+    fn last_error(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Changes that become durable together, kept in DRAM until then. Dropped, it changed nothing.
@@ -129,6 +134,11 @@ pub struct EngineStats {
     pub read_misses: u64,
     /// Blocks evicted.
     pub evictions: u64,
+    /// Whether the backing refused the last write-back in the background; what it lacks stays cached. Where clients write back
+    /// themselves, each is told instead.
+    pub is_degraded: bool,
+    /// How often it refused one.
+    pub write_back_errors: u64,
     /// What the persistent memory was given.
     pub memory: Counters,
     /// What the backing was given.

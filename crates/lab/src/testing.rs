@@ -107,7 +107,7 @@ impl Rig {
     }
 
     /// Whether the disk alone, as far as it is not the engine's own, holds this.
-    fn disk_holds(&self, disk: &[u8], content: &Content) -> bool {
+    pub(crate) fn disk_holds(&self, disk: &[u8], content: &Content) -> bool {
         disk[..disk.len() - self.journal_bytes()] == content.concat()
     }
 

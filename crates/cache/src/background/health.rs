@@ -16,11 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::backing::{Backing, FailedDomains, FaultDomain};
 use crate::mutants::{Mutant, mutated};
-
-/// Pause after the first failure: a path that flaps is back within milliseconds.
-const PAUSE_FIRST: Duration = Duration::from_millis(10);
-/// Longest pause: how late at most the drain starts once a backing is back.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+use crate::policy::plan::retry_pause;
 
 /// The health of one backing.
 #[derive(Default)]
@@ -143,7 +139,7 @@ impl Health {
             .saturating_add(1);
         let now = Trouble {
             failures,
-            retry_at: Instant::now() + pause(failures),
+            retry_at: Instant::now() + retry_pause(failures),
             error: error.to_string(),
             is_full: matches!(
                 error.kind(),
@@ -195,25 +191,12 @@ impl Health {
     }
 }
 
-/// The pause after `failures` failures in a row.
-fn pause(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    PAUSE_FIRST.saturating_mul(1 << doublings).min(PAUSE_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::backing::{FaultyStore, MemoryStore};
-
-    #[test]
-    fn pauses_double_up_to_their_limit() {
-        assert_eq!(pause(1), PAUSE_FIRST);
-        assert_eq!(pause(3), PAUSE_FIRST * 4);
-        assert_eq!(pause(u32::MAX), PAUSE_MAX);
-    }
 
     const ONE: FaultDomain = FaultDomain(1);
     const OTHER: FaultDomain = FaultDomain(2);
@@ -226,7 +209,7 @@ mod tests {
         health.failed(ONE, &error);
         health.failed(OTHER, &error);
         assert!(health.is_degraded());
-        assert!(health.retry_in().is_some_and(|wait| wait <= PAUSE_FIRST));
+        assert!(health.retry_in().is_some_and(|wait| wait <= retry_pause(1)));
         assert!(
             health
                 .last_error()

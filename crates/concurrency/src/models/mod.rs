@@ -3,6 +3,7 @@
 mod commit;
 mod lookup;
 mod pipeline;
+mod queue;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,6 +77,16 @@ pub(crate) const ALL: &[Model] = &[
     Model {
         name: "watermark_waits",
         run: commit::watermark_waits,
+        preemptions_max: Some(3),
+    },
+    Model {
+        name: "queue_waits",
+        run: queue::queue_waits,
+        preemptions_max: Some(3),
+    },
+    Model {
+        name: "queue_goes_round",
+        run: queue::queue_goes_round,
         preemptions_max: Some(3),
     },
 ];

@@ -11,7 +11,7 @@ use super::counts::add;
 use super::media::{Inode, State, block_word};
 use super::opened::Opened;
 use super::pipeline::{OpenVolume, Pipeline};
-use super::queue::pause;
+use super::sync::pause;
 
 /// What a file's writes may be (§5.4). Both are durable when they return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

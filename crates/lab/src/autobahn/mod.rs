@@ -21,6 +21,7 @@ mod pipeline;
 mod queue;
 mod reclaim;
 mod recover;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod wakeup;

@@ -4,10 +4,8 @@
 //! is its own: empty for this lap, or filled. A ticket cannot be given back.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Turns of the processor's spinning before the thread lets others run: there may be fewer processors than threads.
-const SPINS: u32 = 64;
+use super::sync::{AtomicU32, AtomicU64, Ordering, pause};
 
 /// Two lines, since processors fetch them in pairs.
 #[repr(align(128))]
@@ -93,14 +91,5 @@ impl Queue {
             &self.places[(ticket % capacity) as usize],
             ticket / capacity,
         )
-    }
-}
-
-/// A turn of a loop that waits.
-pub(super) fn pause(spins: &mut u32) {
-    *spins += 1;
-    match spins.is_multiple_of(SPINS) {
-        true => std::thread::yield_now(),
-        false => std::hint::spin_loop(),
     }
 }

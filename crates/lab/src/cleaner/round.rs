@@ -1,63 +1,20 @@
 //! A round: blocks are picked, copied out, written in the order of the disk, synced and settled.
 
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 use forebay::unstable::plan;
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
+use super::health::Health;
 use super::level::{Level, Watermarks};
+use super::picked::{Goal, Outcome, Picked, Portion, Settled, Standing};
 use super::wakeup::Wakeup;
 use crate::Engine;
 use crate::mutants::{Mutant, mutated};
-use crate::shared::Disk;
-
-/// What a round is to do about a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goal {
-    /// So many of the coldest blocks are to go, whatever they are.
-    Coldest(usize),
-    /// So many of the coldest clean blocks are to go.
-    ColdestClean(usize),
-    /// So many dirty blocks are to be clean, the coldest first.
-    Clean(usize),
-    /// All dirty blocks are to be clean.
-    CleanAll,
-}
-
-/// How a picked block stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// The disk had it before.
-    Clean,
-    /// The disk lacks it.
-    Dirty,
-    /// The disk has, durably, what it was when it was copied out.
-    OnDisk,
-}
-
-/// A block of a round.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Picked {
-    /// Its number on the disk.
-    pub(crate) block: u64,
-    /// Where the engine has it.
-    pub(crate) place: u32,
-    /// Of the pool's number the engine knows the meaning.
-    pub(crate) pool: usize,
-    /// It is to go.
-    pub(crate) leaves: bool,
-    pub(crate) standing: Standing,
-}
-
-/// What came of a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settled {
-    /// Blocks that went, or are clean now.
-    pub(crate) done: u64,
-    /// Blocks that would be, if no thread had changed them.
-    pub(crate) changed: u64,
-}
+use crate::shared::{Disk, check_alive};
 
 /// An engine that the cleaner can work on. Each method takes the engine's mutex by itself, where it needs it.
 pub(crate) trait Cleanable: Engine {
@@ -72,15 +29,30 @@ pub(crate) trait Cleanable: Engine {
     /// Its disk.
     fn disk(&self) -> &Disk;
 
+    /// Its memory.
+    fn region(&self) -> &Region;
+
     /// How its pools stand, by their numbers.
     fn levels(&self) -> Vec<Level>;
 
     /// Picks blocks for the goals and claims them.
     fn pick(&self, goals: &[(usize, Goal)]) -> Vec<Picked>;
 
-    /// Copies the newest bytes of picked dirty blocks out, one behind the other, each in its place. Of each: `Corrupt`
-    /// where the medium lost it, and it stays dirty.
-    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>>;
+    /// The positions, in an order of the engine's own, of all that is dirty now. A block keeps its position for as long as it is
+    /// dirty.
+    fn dirty_positions(&self) -> Range<u64>;
+
+    /// Picks the first dirty blocks of these positions and claims them: at most so many, or the fewest that can be clean together.
+    fn pick_dirty(&self, positions: Range<u64>, blocks_max: usize) -> Portion;
+
+    /// Of picked blocks: which have been given other bytes since, or another place.
+    fn have_changed(&self, picked: &[Picked]) -> Vec<bool>;
+
+    /// Copies the newest bytes of a picked dirty block out, under the mutex.
+    ///
+    /// # Errors
+    /// `Corrupt`: the medium lost it, and it stays dirty.
+    fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()>;
 
     /// Ends a round: of the picked blocks that did not change, those that the disk has are clean, and those go that
     /// are to leave. The others are as they were.
@@ -90,9 +62,8 @@ pub(crate) trait Cleanable: Engine {
     fn settle(&self, picked: &[Picked]) -> Result<Settled>;
 }
 
-/// Blocks that are copied out under the mutex without a break: some tens of microseconds from slow memory. Clients go in
-/// between, and a round does not have to wait for one of them at every block.
-const COPIED_AT_ONCE: usize = 16;
+/// Blocks that are copied before it is asked which of them changed meanwhile: soon after, so that few have.
+const ASKED_AT_ONCE: usize = 64;
 
 /// What a round works with; held throughout one.
 #[derive(Default)]
@@ -100,33 +71,11 @@ pub(crate) struct Round {
     buffer: Vec<u8>,
 }
 
-/// What came of a round, and the first error of the disk or of a block that could not be copied out.
-#[derive(Default)]
-pub(super) struct Outcome {
-    settled: Settled,
-    error: Option<Error>,
-}
-
-impl Outcome {
-    /// Whether there is less to do now, or would be if no thread had changed anything.
-    pub(super) fn has_progressed(&self) -> bool {
-        self.settled.done + self.settled.changed > 0
-    }
-
-    /// The error.
-    pub(super) fn into_result(self) -> Result<()> {
-        self.error.map_or(Ok(()), Err)
-    }
-
-    fn note(&mut self, error: Error) {
-        self.error.get_or_insert(error);
-    }
-}
-
 /// The cleaner of one engine.
 pub(crate) struct Cleaner {
     pub(super) marks: Watermarks,
     pub(super) wakeup: Wakeup,
+    pub(super) health: Health,
     round: Mutex<Round>,
 }
 
@@ -136,6 +85,7 @@ impl Cleaner {
         Cleaner {
             marks,
             wakeup: Wakeup::default(),
+            health: Health::default(),
             round: Mutex::default(),
         }
     }
@@ -148,15 +98,42 @@ impl Cleaner {
     /// Runs a round for the goals.
     ///
     /// # Errors
-    /// The medium's.
+    /// The medium's; once it failed nothing is written any more, on the disk neither.
     pub(super) fn run<C: Cleanable>(
         &self,
         cache: &C,
         round: &mut Round,
         goals: &[(usize, Goal)],
     ) -> Result<Outcome> {
+        check_alive(cache.region())?;
+        self.carry_out(cache, round, cache.pick(goals))
+    }
+
+    /// Runs a round for the first of what is dirty at these positions; returns where the next one begins.
+    ///
+    /// # Errors
+    /// As [`Cleaner::run`].
+    pub(super) fn run_portion<C: Cleanable>(
+        &self,
+        cache: &C,
+        round: &mut Round,
+        positions: Range<u64>,
+    ) -> Result<(Outcome, Option<u64>)> {
+        check_alive(cache.region())?;
+        let Portion { picked, next } =
+            cache.pick_dirty(positions, plan::round_blocks(cache.block_bytes()));
+        Ok((self.carry_out(cache, round, picked)?, next))
+    }
+
+    /// The rest of a round. Where the disk refuses a write or the sync, none of the round's blocks counts as written, the
+    /// rest of them is not tried, and all are dirty as before: it may have any part of what it was given.
+    fn carry_out<C: Cleanable>(
+        &self,
+        cache: &C,
+        round: &mut Round,
+        mut picked: Vec<Picked>,
+    ) -> Result<Outcome> {
         let mut outcome = Outcome::default();
-        let mut picked = cache.pick(goals);
         if picked.is_empty() {
             return Ok(outcome);
         }
@@ -164,18 +141,26 @@ impl Cleaner {
         let mut dirty: Vec<usize> = (0..picked.len()).filter(is_dirty).collect();
         dirty.sort_unstable_by_key(|&number| picked[number].block);
         let mut written = Vec::with_capacity(dirty.len());
+        let mut on_disk = Ok(());
         for some in dirty.chunks(plan::round_blocks(cache.block_bytes())) {
-            written.extend(write_some(
-                cache,
-                &mut round.buffer,
-                &picked,
-                some,
-                &mut outcome,
-            ));
+            let copied = copy_some(cache, &mut round.buffer, &picked, some, &mut outcome);
+            let numbers: Vec<u64> = copied.iter().map(|&number| picked[number].block).collect();
+            on_disk = cache.disk().write_copied(&numbers, &round.buffer);
+            if on_disk.is_err() {
+                break;
+            }
+            written.extend(copied);
         }
-        if !written.is_empty() && !mutated(C::CLEAN_BEFORE_SYNC) {
-            // One sync for all of it. Only then may anything count on the disk.
-            if let Err(error) = cache.disk().sync() {
+        if on_disk.is_ok() && !written.is_empty() && !mutated(C::CLEAN_BEFORE_SYNC) {
+            // One sync for all of it, begun after the last write. Only then may anything count on the disk.
+            on_disk = cache.disk().sync();
+        }
+        match on_disk {
+            Ok(()) if written.is_empty() => {}
+            Ok(()) => self.health.succeeded(),
+            Err(error) => {
+                self.health.failed(&error, Instant::now());
+                outcome.has_disk_failed = true;
                 outcome.note(error);
                 written.clear();
             }
@@ -188,8 +173,12 @@ impl Cleaner {
     }
 }
 
-/// Copies blocks out and writes them to the disk; returns those that were written.
-fn write_some<C: Cleanable>(
+/// Copies blocks out, one behind the other; returns those that the medium has whole.
+///
+/// They are copied without the mutex, from where they were when they were picked. Such a copy may be torn, or of another block
+/// that has the room now, but only of a block that a thread began to change since: it says so under the mutex before its first
+/// store. So it is asked under the mutex afterwards, and what did change is copied again under it, one block at a time.
+fn copy_some<C: Cleanable>(
     cache: &C,
     buffer: &mut Vec<u8>,
     picked: &[Picked],
@@ -199,12 +188,23 @@ fn write_some<C: Cleanable>(
     let block_bytes = cache.block_bytes();
     buffer.resize(buffer.len().max(some.len() * block_bytes), 0);
     let mut copied = Vec::with_capacity(some.len());
-    for numbers in some.chunks(COPIED_AT_ONCE) {
+    for numbers in some.chunks(ASKED_AT_ONCE) {
         let ones: Vec<Picked> = numbers.iter().map(|&number| picked[number]).collect();
         let first = copied.len() * block_bytes;
         let out = &mut buffer[first..first + ones.len() * block_bytes];
+        let places = out.chunks_exact_mut(block_bytes);
+        let copies = ones.iter().zip(places);
+        let mut results: Vec<Result<()>> = copies
+            .map(|(one, out)| copy_from(cache.region(), one, out))
+            .collect();
+        for (at, has_changed) in cache.have_changed(&ones).into_iter().enumerate() {
+            if has_changed {
+                let out = &mut out[at * block_bytes..][..block_bytes];
+                results[at] = cache.copy_newest(&ones[at], out);
+            }
+        }
         let mut from = first;
-        for (&number, result) in numbers.iter().zip(cache.copy_out(&ones, out)) {
+        for (&number, result) in numbers.iter().zip(results) {
             match result {
                 Ok(()) => {
                     // The place of one that was lost is the next one's.
@@ -216,10 +216,18 @@ fn write_some<C: Cleanable>(
             from += block_bytes;
         }
     }
-    let numbers: Vec<u64> = copied.iter().map(|&number| picked[number].block).collect();
-    if let Err(error) = cache.disk().write_copied(&numbers, buffer) {
-        outcome.note(error);
-        copied.clear();
-    }
     copied
+}
+
+/// Copies what lies where a block was when it was picked.
+fn copy_from(region: &Region, picked: &Picked, out: &mut [u8]) -> Result<()> {
+    region.read(picked.offset, out);
+    match region.has_media_error(picked.offset, out.len()) {
+        false => Ok(()),
+        true => Err(ErrorKind::Corrupt {
+            volume: 0,
+            block: picked.block,
+        }
+        .into()),
+    }
 }

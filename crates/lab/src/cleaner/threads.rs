@@ -3,14 +3,22 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use forebay::{ErrorKind, Result};
 
+use super::health::Asking;
+use super::picked::Outcome;
 use super::round::{Cleanable, Cleaner};
 use crate::{Engine, EngineStats, EngineTransaction};
 
+/// How often a thread looks for work without a wakeup.
+const TICK: Duration = Duration::from_millis(100);
+/// A thread that wants to look again at once still leaves the processor to others.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
 /// A stage of the cleaner's work.
-type Stage<C> = fn(&Cleaner, &C) -> Result<()>;
+type Stage<C> = fn(&Cleaner, &C, Asking) -> Result<Outcome>;
 
 /// An engine with its cleaner's threads; they end with it.
 struct Cleaned<C: Cleanable> {
@@ -38,17 +46,22 @@ pub(crate) fn with_threads<C: Cleanable + 'static>(
 }
 
 impl<C: Cleanable + 'static> Cleaned<C> {
+    /// Runs the stage at every wakeup, and when a disk that failed is due. What the disk refuses, the health has, and a client that
+    /// lacks room meets it. An error of a stage is the medium's: no thread can do anything any more, and every client is told.
     fn spawn(&mut self, name: &'static str, stage: Stage<C>) -> Result<()> {
         let cache = Arc::clone(&self.cache);
         let run = move || {
             let cleaner = cache.cleaner();
+            let pause = || {
+                let retry_in = cleaner.health.retry_in(Instant::now());
+                retry_in.map_or(TICK, |wait| wait.clamp(PAUSE_MIN, TICK))
+            };
             let mut seen = 0;
-            while let ControlFlow::Continue(asked) = cleaner.wakeup.wait(seen) {
+            while let ControlFlow::Continue(asked) = cleaner.wakeup.wait(seen, pause()) {
                 seen = asked;
                 cleaner.wakeup.begin_look();
-                // A client that lacks room meets the same error, and says so to its caller.
-                if stage(cleaner, &cache).is_err() {
-                    cleaner.wakeup.rest();
+                if stage(cleaner, &cache, Asking::WhenDue).is_err() {
+                    return;
                 }
             }
         };
@@ -107,6 +120,15 @@ impl<C: Cleanable> Engine for Cleaned<C> {
     }
 
     fn stats(&self) -> EngineStats {
-        self.cache.stats()
+        let health = &self.cache.cleaner().health;
+        EngineStats {
+            is_degraded: health.last_error().is_some(),
+            write_back_errors: health.errors(),
+            ..self.cache.stats()
+        }
+    }
+
+    fn last_error(&self) -> Option<String> {
+        self.cache.cleaner().health.last_error()
     }
 }

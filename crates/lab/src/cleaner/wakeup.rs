@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a thread looks for work without a wakeup, and after an error.
-const TICK: Duration = Duration::from_millis(100);
-
 #[derive(Default)]
 struct Notices {
     asked: u64,
@@ -52,12 +49,12 @@ impl Wakeup {
         self.changed.notify_all();
     }
 
-    /// Waits for a wakeup after the `seen`-th, but not for long; returns how many there were, unless it is time
+    /// Waits for a wakeup after the `seen`-th, for so long at most; returns how many there were, unless it is time
     /// to stop.
-    pub(super) fn wait(&self, seen: u64) -> ControlFlow<(), u64> {
+    pub(super) fn wait(&self, seen: u64, pause: Duration) -> ControlFlow<(), u64> {
         let waited = self
             .changed
-            .wait_timeout_while(self.notices(), TICK, |now| {
+            .wait_timeout_while(self.notices(), pause, |now| {
                 !now.is_stopping && now.asked == seen
             });
         let (now, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -65,13 +62,5 @@ impl Wakeup {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(now.asked),
         }
-    }
-
-    /// Rests, unless it is time to stop.
-    pub(super) fn rest(&self) {
-        let rested = self
-            .changed
-            .wait_timeout_while(self.notices(), TICK, |now| !now.is_stopping);
-        drop(rested.unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -195,9 +195,16 @@ impl Engine for ForebayEngine {
             read_hits: stats.totals.read_hits,
             read_misses: stats.totals.read_misses,
             evictions: stats.totals.evictions,
+            is_degraded: stats.degraded_volumes > 0,
+            write_back_errors: stats.totals.write_back_errors,
             memory: self.pool.counters(),
             backing: self.backing.counters(),
         }
+    }
+
+    fn last_error(&self) -> Option<String> {
+        let mut volumes = self.pool.stats().volumes.into_iter();
+        volumes.find_map(|volume| volume.last_error)
     }
 }
 

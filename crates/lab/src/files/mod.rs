@@ -17,6 +17,7 @@ mod scope;
 mod stand;
 #[cfg(test)]
 mod tests;
+mod text;
 mod writers;
 
 pub use cells::measure_cell;

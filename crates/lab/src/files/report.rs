@@ -1,10 +1,9 @@
 //! What was measured of file buffers, to be written down: as a page, as JSON, as text.
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use forebay_harness::{Chart, Page, Section, Series, Shape, Table, digits, write_file};
+use forebay_harness::{Chart, Page, Section, Series, Shape, Table, write_file};
 use serde_json::{Value, json};
 
 use super::counts::CountsRow;
@@ -55,37 +54,6 @@ impl FilesReport<'_> {
     fn compared(&self) -> Vec<Compared> {
         let beside = |number: &super::Reported| number.beside(self.scope, self.rows);
         REPORTED.iter().map(beside).collect()
-    }
-
-    /// For a terminal.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let mut text = format!(
-            "{:24} {:16} {:>12} {:>9} {:>9} {:>8} {:>8}\n",
-            "writes", "by", "a second", "p50 µs", "p99 µs", "lines", "fences"
-        );
-        let shown = |value: Option<f64>| value.map_or("–".into(), digits);
-        for row in self.rows {
-            let share = |share| row.latency_ns(share).map(|ns| f64::from(ns) / 1000.0);
-            let _ = writeln!(
-                text,
-                "{:24} {:16} {:>12} {:>9} {:>9} {:>8} {:>8}",
-                format!(
-                    "{} {} B, {} threads",
-                    row.pattern, row.unit_bytes, row.threads
-                ),
-                row.contender.as_str(),
-                digits(row.writes_s),
-                shown(share(50.0)),
-                shown(share(99.0)),
-                shown(row.lines_per_write),
-                shown(row.fences_per_write),
-            );
-        }
-        for line in self.not_measured {
-            let _ = writeln!(text, "not measured: {line}");
-        }
-        text
     }
 
     fn page(&self) -> Page {

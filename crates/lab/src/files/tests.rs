@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::scope::UNITS;
 use super::{
-    Cell, Contender, CountsRow, FilesOnDisk, FilesReport, FilesRow, FilesScope, Pattern,
+    Cell, Contender, CountsRow, FilesOnDisk, FilesReport, FilesRow, FilesScope, InodesRow, Pattern,
     count_writes, measure_cell,
 };
 
@@ -146,4 +146,51 @@ fn a_cell_that_is_called_off_has_no_row() {
         error.expect_err("called off").kind(),
         std::io::ErrorKind::Interrupted
     );
+}
+
+#[test]
+fn a_table_is_printed_of_what_was_measured_and_no_heading_of_what_was_not() {
+    let scope = small();
+    let report = FilesReport {
+        scope: &scope,
+        counts: &[CountsRow {
+            contender: Contender::Forebay,
+            pattern: "append",
+            unit_bytes: 256,
+            writes: 64,
+            lines: 6.0625,
+            fences: 1.0,
+        }],
+        rows: &[],
+        inodes: &[],
+        not_measured: &[],
+    };
+    let words = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(str::split_whitespace);
+        lines
+            .map(|words| words.collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let counted = [
+        "counted, a write by writes lines fences",
+        "append 256 B forebay 64 6.06 1.00",
+    ];
+    assert_eq!(words(&report.to_text()), counted);
+    let inodes = FilesReport {
+        counts: &[],
+        inodes: &[InodesRow {
+            contender: Contender::AutoBahn,
+            inode_bytes: Some(32),
+            threads: 2,
+            writes_s: 1500.0,
+            user_ns: 0.0,
+            kernel_ns: 0.0,
+        }],
+        ..report
+    };
+    let sized = [
+        "appends, inode's record by a second",
+        "32 B, 2 threads autobahn 1 500",
+    ];
+    assert_eq!(words(&inodes.to_text()), sized);
 }

@@ -146,6 +146,8 @@ pub(super) fn difference(before: &EngineStats, after: &EngineStats) -> EngineSta
         read_hits: after.read_hits - before.read_hits,
         read_misses: after.read_misses - before.read_misses,
         evictions: after.evictions - before.evictions,
+        is_degraded: after.is_degraded,
+        write_back_errors: after.write_back_errors - before.write_back_errors,
         memory: after.memory - before.memory,
         backing: after.backing - before.backing,
     }

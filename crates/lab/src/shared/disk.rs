@@ -58,6 +58,9 @@ impl Disk {
     /// Writes blocks, given by ascending number, whose bytes lie one behind the other in `bytes`; neighbours
     /// as one run. They survive a power cut after the next [`Disk::sync`], and not before.
     pub(crate) fn write_copied(&self, numbers: &[u64], bytes: &[u8]) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
         let blocks_max = plan::run_blocks(self.block_bytes);
         let runs = plan::runs(numbers, |one, next| one + 1 == *next, |_| blocks_max);
         let runs: Vec<WriteRun<'_>> = runs

@@ -5,11 +5,13 @@
 //! round. A transaction that needs more than half of a set might never find that: it holds the cleaner off and
 //! cleans as it goes, under the mutex.
 
-use forebay::Result;
+use std::ops::Range;
+
+use forebay::{Region, Result};
 
 use super::flashcache::Cleaning;
 use super::{Classic, State};
-use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Settled};
+use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, ReadThrough};
 
@@ -65,18 +67,31 @@ impl Cleanable for Classic {
         sets.map(|set| state.cache.level(set)).collect()
     }
 
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
     fn pick(&self, goals: &[(usize, Goal)]) -> Vec<Picked> {
         self.lock().cache.pick(goals)
     }
 
-    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
-        // Under the mutex: blocks are overwritten in place.
-        let state = self.lock();
-        let places = out.chunks_exact_mut(self.geometry.block_bytes);
-        let copied = picked.iter().zip(places);
-        copied
-            .map(|(one, out)| state.cache.read_dirty(one.block, out))
-            .collect()
+    /// In the order of the slots, so that a metadata block is written once or twice; neighbours on the disk share a set.
+    fn dirty_positions(&self) -> Range<u64> {
+        0..self.geometry.slots
+    }
+
+    fn pick_dirty(&self, positions: Range<u64>, blocks_max: usize) -> Portion {
+        self.lock().cache.pick_dirty(positions, blocks_max)
+    }
+
+    fn have_changed(&self, picked: &[Picked]) -> Vec<bool> {
+        let mut state = self.lock();
+        let in_flight = state.cache.in_flight();
+        in_flight.have_changed(picked.iter().map(|one| one.block))
+    }
+
+    fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
+        self.lock().cache.read_dirty(picked.block, out)
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {

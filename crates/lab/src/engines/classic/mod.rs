@@ -24,7 +24,7 @@ mod nvm_device;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::{Engine, EngineStats, EngineTransaction};
 use forebay::{Backing, ErrorKind, Region, Result};
@@ -49,6 +49,8 @@ struct Classic {
     transaction_blocks_max: usize,
     /// The same as the cache's.
     disk: Disk,
+    /// The same as the device's.
+    region: Arc<Region>,
     cleaner: Option<Cleaner>,
     state: Mutex<State>,
 }
@@ -158,6 +160,7 @@ impl Classic {
             fill_on_read: options.fill_on_read,
             transaction_blocks_max,
             disk: cache.disk().clone(),
+            region: Arc::clone(cache.device().region()),
             cleaner: options.cleaner.map(Cleaner::new),
             state: Mutex::new(State {
                 cache,

@@ -4,12 +4,14 @@
 //! when it returns. A block that is written in place may tear at 8 bytes in a power cut, as on any
 //! block device that promises no more.
 
+use std::sync::Arc;
+
 use forebay::{Region, Result};
 
 use crate::shared::{ContentBy, check_alive, fence};
 
 pub(super) struct NvmDevice {
-    region: Region,
+    region: Arc<Region>,
     block_bytes: usize,
     content: ContentBy,
 }
@@ -17,13 +19,13 @@ pub(super) struct NvmDevice {
 impl NvmDevice {
     pub(super) fn new(region: Region, block_bytes: usize, content: ContentBy) -> NvmDevice {
         NvmDevice {
-            region,
+            region: Arc::new(region),
             block_bytes,
             content,
         }
     }
 
-    pub(super) fn region(&self) -> &Region {
+    pub(super) fn region(&self) -> &Arc<Region> {
         &self.region
     }
 

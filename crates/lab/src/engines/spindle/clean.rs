@@ -3,22 +3,29 @@
 //!
 //! A block that a commit moves from one cache to the other counts as changed.
 
-use forebay::Result;
+use std::ops::Range;
+
+use forebay::{Region, Result};
 
 use super::Spindle;
 use super::layout::{Cache, Mapping};
 use super::state::{Place, State};
-use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Settled, Standing};
+use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, Standing};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, ReadThrough, check_alive};
 
 impl State {
-    /// Entries of a cache for a goal: the data cache's least recently used, the metadata cache's least accessed.
-    fn candidates(&self, cache: Cache, goal: Goal) -> Vec<u32> {
-        let coldest: Box<dyn Iterator<Item = u32> + '_> = match cache {
+    /// The data cache's least recently used entry first, the metadata cache's least accessed.
+    fn coldest(&self, cache: Cache) -> Box<dyn Iterator<Item = u32> + '_> {
+        match cache {
             Cache::Data => Box::new(self.data.lru.oldest_first()),
             Cache::Metadata => Box::new(self.metadata.least_accessed_first()),
-        };
+        }
+    }
+
+    /// Entries of a cache for a goal.
+    fn candidates(&self, cache: Cache, goal: Goal) -> Vec<u32> {
+        let coldest = self.coldest(cache);
         let is_dirty = |entry: &u32| self.block_of(cache, *entry).1;
         let level = self.level(cache);
         match goal {
@@ -29,7 +36,6 @@ impl State {
                 clean.take(blocks).collect()
             }
             Goal::Clean(blocks) => coldest.filter(is_dirty).take(blocks).collect(),
-            Goal::CleanAll => coldest.filter(is_dirty).collect(),
         }
     }
 
@@ -65,43 +71,68 @@ impl Cleanable for Spindle {
         Cache::BOTH.map(|cache| state.level(cache)).into()
     }
 
+    fn region(&self) -> &Region {
+        &self.media.region
+    }
+
     fn pick(&self, goals: &[(usize, Goal)]) -> Vec<Picked> {
         let mut state = self.lock();
         state.in_flight.begin_round();
         let mut picked = Vec::new();
         for &(pool, goal) in goals {
-            let cache = Cache::BOTH[pool];
             let leaves = matches!(goal, Goal::Coldest(_) | Goal::ColdestClean(_));
-            for place in state.candidates(cache, goal) {
-                let (block, is_dirty) = state.block_of(cache, place);
-                state.in_flight.claim(block);
-                picked.push(Picked {
-                    block,
-                    place,
-                    pool,
-                    leaves,
-                    standing: match is_dirty {
-                        true => Standing::Dirty,
-                        false => Standing::Clean,
-                    },
-                });
+            for place in state.candidates(Cache::BOTH[pool], goal) {
+                let one = self.picked(&state, (pool, place), leaves);
+                state.in_flight.claim(one.block);
+                picked.push(one);
             }
         }
         picked
     }
 
-    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
-        // Under the mutex: a commit moves blocks, frees what it replaced, and updates metadata in place.
+    /// In the order of the disk, of both caches together: a block that moves from one to the other is passed once.
+    fn dirty_positions(&self) -> Range<u64> {
+        0..self.media.layout.disk_blocks()
+    }
+
+    fn pick_dirty(&self, positions: Range<u64>, blocks_max: usize) -> Portion {
+        let mut state = self.lock();
+        state.in_flight.begin_round();
+        let mut dirty = Vec::new();
+        for cache in Cache::BOTH {
+            let places = state.coldest(cache).filter(|&place| {
+                let (block, is_dirty) = state.block_of(cache, place);
+                is_dirty && positions.contains(&block)
+            });
+            dirty.extend(places.map(|place| {
+                let one = self.picked(&state, (cache as usize, place), false);
+                (one.block, one)
+            }));
+        }
+        let portion = Portion::first(dirty, blocks_max);
+        for one in &portion.picked {
+            state.in_flight.claim(one.block);
+        }
+        portion
+    }
+
+    fn have_changed(&self, picked: &[Picked]) -> Vec<bool> {
+        self.lock()
+            .in_flight
+            .have_changed(picked.iter().map(|one| one.block))
+    }
+
+    fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
         let state = self.lock();
-        let places = out.chunks_exact_mut(self.media.layout.block_bytes as usize);
-        let copied = picked.iter().zip(places).map(|(one, out)| {
-            let (cache, slot) = match state.index.get(one.block).expect("a claimed block stays") {
-                Place::Data(entry) => (Cache::Data, state.data.at(entry).mapping.slot),
-                Place::Metadata(slot) => (Cache::Metadata, slot),
-            };
-            self.media.read_slot(cache, slot, one.block, out)
-        });
-        copied.collect()
+        let (cache, slot) = match state
+            .index
+            .get(picked.block)
+            .expect("a claimed block stays")
+        {
+            Place::Data(entry) => (Cache::Data, state.data.at(entry).mapping.slot),
+            Place::Metadata(slot) => (Cache::Metadata, slot),
+        };
+        self.media.read_slot(cache, slot, picked.block, out)
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {
@@ -144,6 +175,26 @@ impl Cleanable for Spindle {
 }
 
 impl Spindle {
+    fn picked(&self, state: &State, (pool, place): (usize, u32), leaves: bool) -> Picked {
+        let cache = Cache::BOTH[pool];
+        let (block, is_dirty) = state.block_of(cache, place);
+        let slot = match cache {
+            Cache::Data => state.data.at(place).mapping.slot,
+            Cache::Metadata => place,
+        };
+        Picked {
+            block,
+            place,
+            offset: self.media.layout.slot(cache, slot),
+            pool,
+            leaves,
+            standing: match is_dirty {
+                true => Standing::Dirty,
+                false => Standing::Clean,
+            },
+        }
+    }
+
     /// Stores and flushes the mappings of entries that stay, clean, or of those that go; not fenced.
     fn store_settled(&self, state: &mut State, cache: Cache, entries: &mut [u32], stay: bool) {
         for &entry in &*entries {

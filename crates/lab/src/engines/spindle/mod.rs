@@ -59,18 +59,7 @@ pub(crate) fn create(
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
-    let layout = Layout::plan(region.len(), backing.size_bytes(), options)?;
-    Header::erase(&region)?;
-    let media = Media {
-        region,
-        layout,
-        content: options.content(),
-    };
-    media.clear();
-    // An empty cache is there before the header says that there is one.
-    media.fence()?;
-    layout.header().write(&media.region, &backing)?;
-    Spindle::recovered(media, backing, options)
+    Spindle::made(region, backing, options)?.boxed(options)
 }
 
 /// Recovers the Spindle that `region` holds.
@@ -103,27 +92,41 @@ pub(crate) fn open(
         layout,
         content: options.content(),
     };
-    Spindle::recovered(media, backing, options)
+    Spindle::recovered(media, backing, options)?.boxed(options)
 }
 
 impl Spindle {
+    fn made(region: Region, backing: Backing, options: &EngineOptions) -> Result<Spindle> {
+        let layout = Layout::plan(region.len(), backing.size_bytes(), options)?;
+        Header::erase(&region)?;
+        let media = Media {
+            region,
+            layout,
+            content: options.content(),
+        };
+        media.clear();
+        // An empty cache is there before the header says that there is one.
+        media.fence()?;
+        layout.header().write(&media.region, &backing)?;
+        Spindle::recovered(media, backing, options)
+    }
+
     /// The engine on media of which the header is there.
-    fn recovered(
-        media: Media,
-        backing: Backing,
-        options: &EngineOptions,
-    ) -> Result<Box<dyn Engine>> {
+    fn recovered(media: Media, backing: Backing, options: &EngineOptions) -> Result<Spindle> {
         let state = media.recover()?;
-        let spindle = Spindle {
+        Ok(Spindle {
             disk: Disk::new(backing, media.layout.block_bytes as usize),
             media,
             fills_on_read: options.fill_on_read,
             cleaner: options.cleaner.map(Cleaner::new),
             state: Mutex::new(state),
-        };
-        match spindle.cleaner {
-            Some(_) => with_threads(spindle, options.background),
-            None => Ok(Box::new(spindle)),
+        })
+    }
+
+    fn boxed(self, options: &EngineOptions) -> Result<Box<dyn Engine>> {
+        match self.cleaner {
+            Some(_) => with_threads(self, options.background),
+            None => Ok(Box::new(self)),
         }
     }
 

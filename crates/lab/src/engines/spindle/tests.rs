@@ -1,5 +1,7 @@
 //! The engine as a whole: against a model, in exact counts, and through crashes.
 
+mod moved;
+
 use std::sync::{Arc, Mutex};
 
 use crate::Engine;

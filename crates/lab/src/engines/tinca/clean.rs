@@ -2,12 +2,14 @@
 //! other, each line once and one fence, when the disk has synced their blocks. Entries are freed in the same way as
 //! in an eviction, and their slots are taken again only after that fence.
 
-use forebay::Result;
+use std::ops::Range;
+
+use forebay::{Region, Result};
 
 use super::layout::Entry;
 use super::state::State;
 use super::{Tinca, corrupt};
-use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Settled, Standing};
+use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, Standing};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, ReadThrough, check_alive};
 
@@ -25,12 +27,27 @@ impl State {
                 clean.take(blocks).collect()
             }
             Goal::Clean(blocks) => coldest.filter(is_modified).take(blocks).collect(),
-            Goal::CleanAll => coldest.filter(is_modified).collect(),
         }
     }
 
     fn at(&self, index: u32) -> Entry {
         self.entries[index as usize].expect("a listed entry is in use")
+    }
+}
+
+impl Tinca {
+    fn picked(&self, place: u32, entry: Entry, (pool, leaves): (usize, bool)) -> Picked {
+        Picked {
+            block: entry.disk_block,
+            place,
+            offset: self.media.geometry.slot(entry.current),
+            pool,
+            leaves,
+            standing: match entry.is_modified {
+                true => Standing::Dirty,
+                false => Standing::Clean,
+            },
+        }
     }
 }
 
@@ -50,6 +67,10 @@ impl Cleanable for Tinca {
         vec![self.lock().level()]
     }
 
+    fn region(&self) -> &Region {
+        &self.media.region
+    }
+
     fn pick(&self, goals: &[(usize, Goal)]) -> Vec<Picked> {
         let mut state = self.lock();
         state.in_flight.begin_round();
@@ -59,32 +80,47 @@ impl Cleanable for Tinca {
             for place in state.candidates(goal) {
                 let entry = state.at(place);
                 state.in_flight.claim(entry.disk_block);
-                picked.push(Picked {
-                    block: entry.disk_block,
-                    place,
-                    pool,
-                    leaves,
-                    standing: match entry.is_modified {
-                        true => Standing::Dirty,
-                        false => Standing::Clean,
-                    },
-                });
+                picked.push(self.picked(place, entry, (pool, leaves)));
             }
         }
         picked
     }
 
-    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
-        // Under the mutex: a commit frees the slot of a version that it replaces, and another one takes it.
-        let state = self.lock();
-        let places = out.chunks_exact_mut(self.media.geometry.block_bytes);
-        let copied = picked.iter().zip(places).map(|(one, out)| {
-            let entry = state.at(one.place);
-            assert_eq!(entry.disk_block, one.block, "a claimed block stays");
-            let is_whole = self.media.read_block(entry.current, out);
-            is_whole.then_some(()).ok_or_else(|| corrupt(one.block))
+    /// In the order of the disk.
+    fn dirty_positions(&self) -> Range<u64> {
+        0..self.media.geometry.disk_blocks
+    }
+
+    fn pick_dirty(&self, positions: Range<u64>, blocks_max: usize) -> Portion {
+        let mut state = self.lock();
+        state.in_flight.begin_round();
+        let entries = (0..).zip(&state.entries);
+        let dirty = entries.filter_map(|(place, entry)| {
+            let entry = entry.filter(|entry| entry.is_modified)?;
+            let is_asked = positions.contains(&entry.disk_block);
+            is_asked.then(|| (entry.disk_block, self.picked(place, entry, (0, false))))
         });
-        copied.collect()
+        let portion = Portion::first(dirty.collect(), blocks_max);
+        for one in &portion.picked {
+            state.in_flight.claim(one.block);
+        }
+        portion
+    }
+
+    fn have_changed(&self, picked: &[Picked]) -> Vec<bool> {
+        self.lock()
+            .in_flight
+            .have_changed(picked.iter().map(|one| one.block))
+    }
+
+    fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
+        let state = self.lock();
+        let entry = state.at(picked.place);
+        assert_eq!(entry.disk_block, picked.block, "a claimed block stays");
+        match self.media.read_block(entry.current, out) {
+            true => Ok(()),
+            false => Err(corrupt(picked.block)),
+        }
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {

@@ -6,12 +6,13 @@
 //! not change.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
-use forebay::Result;
+use forebay::{Region, Result};
 
 use super::Ubj;
 use super::state::{Buffer, State};
-use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Settled, Standing};
+use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, Standing};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, ReadThrough, check_alive};
 
@@ -39,7 +40,6 @@ impl State {
                 });
                 (HashSet::new(), oldest.count())
             }
-            Goal::CleanAll => (HashSet::new(), self.transactions().count()),
         }
     }
 
@@ -66,6 +66,20 @@ impl State {
     }
 }
 
+impl Ubj {
+    fn picked(&self, state: &State, (pool, place): (usize, u32), leaves: bool) -> Picked {
+        let (block, standing) = state.standing(place);
+        Picked {
+            block,
+            place,
+            offset: self.layout.buffer(place),
+            pool,
+            leaves,
+            standing,
+        }
+    }
+}
+
 impl Cleanable for Ubj {
     const REWRITE_IGNORED: Mutant = Mutant::UbjCleanerIgnoresRewrite;
     const CLEAN_BEFORE_SYNC: Mutant = Mutant::UbjCleanerBeforeSync;
@@ -82,6 +96,10 @@ impl Cleanable for Ubj {
         vec![self.lock().level()]
     }
 
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
     fn pick(&self, goals: &[(usize, Goal)]) -> Vec<Picked> {
         let mut state = self.lock();
         let &[(pool, goal)] = goals else {
@@ -96,25 +114,47 @@ impl Cleanable for Ubj {
             .copied()
             .collect();
         slots.extend(&leaving);
-        let picked = slots.into_iter().map(|place| {
-            let (block, standing) = state.standing(place);
-            Picked {
-                block,
-                place,
-                pool,
-                leaves: leaving.contains(&place),
-                standing,
-            }
-        });
+        let picked = slots.into_iter();
+        let picked = picked.map(|slot| self.picked(&state, (pool, slot), leaving.contains(&slot)));
         picked.collect()
     }
 
-    fn copy_out(&self, picked: &[Picked], out: &mut [u8]) -> Vec<Result<()>> {
-        let places = out.chunks_exact_mut(self.layout.block_bytes);
-        let copied = picked.iter().zip(places);
-        copied
-            .map(|(one, out)| self.read_frozen(one.place, one.block, out))
-            .collect()
+    /// The transactions, in the order of their commits.
+    fn dirty_positions(&self) -> Range<u64> {
+        let state = self.lock();
+        state.unfrozen..state.unfrozen + state.transactions().count() as u64
+    }
+
+    /// Transactions that have so many buffers among them, or one that has more. Those before them are checkpointed, or cannot be,
+    /// and then none of these can either, though the disk gets them.
+    fn pick_dirty(&self, positions: Range<u64>, blocks_max: usize) -> Portion {
+        let mut state = self.lock();
+        let first = positions.start.max(state.unfrozen);
+        let waiting = (first..positions.end)
+            .zip(state.transactions().skip((first - state.unfrozen) as usize));
+        let (mut slots, mut next) = (Vec::new(), None);
+        for (position, committed) in waiting {
+            if !slots.is_empty() && slots.len() + committed.slots.len() > blocks_max {
+                next = Some(position);
+                break;
+            }
+            slots.extend(&committed.slots);
+        }
+        let end = next.unwrap_or(positions.end).max(first);
+        let picked = slots.into_iter();
+        let picked = picked.map(|slot| self.picked(&state, (0, slot), false));
+        let picked = picked.collect();
+        state.under_checkpoint = (end - state.unfrozen) as usize;
+        Portion { picked, next }
+    }
+
+    /// None has: buffers of transactions are freed by rounds alone.
+    fn have_changed(&self, picked: &[Picked]) -> Vec<bool> {
+        vec![false; picked.len()]
+    }
+
+    fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
+        self.read_frozen(picked.place, picked.block, out)
     }
 
     fn settle(&self, picked: &[Picked]) -> Result<Settled> {

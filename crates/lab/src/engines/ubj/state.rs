@@ -39,6 +39,8 @@ pub(super) struct State {
     free: Vec<u32>,
     /// The oldest one first.
     transactions: VecDeque<Committed>,
+    /// Transactions that have been checkpointed since the engine was opened.
+    pub(super) unfrozen: u64,
     lru: Links,
     frozen_blocks: u64,
     clean_blocks: u64,
@@ -59,6 +61,7 @@ impl State {
             places: HashMap::new(),
             free: (0..slots).rev().collect(),
             transactions: VecDeque::new(),
+            unfrozen: 0,
             lru: Links::new(slots as usize),
             frozen_blocks: 0,
             clean_blocks: 0,
@@ -188,6 +191,7 @@ impl State {
     /// clean, and what was out of date is gone.
     pub(super) fn unfreeze_oldest(&mut self) {
         let transaction = self.transactions.pop_front();
+        self.unfrozen += 1;
         for slot in transaction.expect("a transaction waits").slots {
             match self.buffer(slot) {
                 Buffer::Frozen { block } => {

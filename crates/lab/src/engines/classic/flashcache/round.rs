@@ -1,10 +1,12 @@
 //! What a round of the cleaner does to the block cache: its part of `Cleanable`, under the engine's mutex.
 
+use std::ops::Range;
+
 use forebay::Result;
 
 use super::super::layout::{Entry, State};
 use super::Flashcache;
-use crate::cleaner::{Goal, Picked, Settled, Standing};
+use crate::cleaner::{Goal, Picked, Portion, Settled, Standing};
 use crate::shared::InFlight;
 
 impl Flashcache {
@@ -20,20 +22,41 @@ impl Flashcache {
             let count = match goal {
                 Goal::Coldest(blocks) | Goal::Clean(blocks) => blocks,
                 Goal::ColdestClean(_) => 0,
-                Goal::CleanAll => usize::MAX,
             };
             for block in self.oldest_with_neighbours(set, count) {
                 self.in_flight.claim(block);
-                picked.push(Picked {
-                    block,
-                    place: self.table.find(block).expect("it is dirty"),
-                    pool: set,
-                    leaves: false,
-                    standing: Standing::Dirty,
-                });
+                let slot = self.table.find(block).expect("it is dirty");
+                picked.push(self.picked_dirty(slot, set));
             }
         }
         picked
+    }
+
+    /// Picks the first dirty slots of these and claims them, so many at most.
+    pub(in super::super) fn pick_dirty(&mut self, slots: Range<u64>, blocks_max: usize) -> Portion {
+        self.in_flight.begin_round();
+        let dirty = self.table.dirty_slots();
+        let dirty = dirty.filter(|slot| slots.contains(&u64::from(*slot)));
+        let dirty = dirty.map(|slot| {
+            let set = self.geometry.set_of(self.table.entry(slot).number);
+            (u64::from(slot), self.picked_dirty(slot, set))
+        });
+        let portion = Portion::first(dirty.collect(), blocks_max);
+        for one in &portion.picked {
+            self.in_flight.claim(one.block);
+        }
+        portion
+    }
+
+    fn picked_dirty(&self, slot: u32, set: usize) -> Picked {
+        Picked {
+            block: self.table.entry(slot).number,
+            place: slot,
+            offset: self.geometry.slot_offset(slot),
+            pool: set,
+            leaves: false,
+            standing: Standing::Dirty,
+        }
     }
 
     /// Ends a round for blocks whose entries one metadata block has: those that the disk has and that did not change

@@ -1,5 +1,8 @@
 //! What holds of every design with the cleaner.
 
+mod copies;
+mod failures;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
