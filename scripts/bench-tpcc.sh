@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # TPC-C on MariaDB on ext4, on a bare disk and on disks that Classic, Tinca and Forebay serve; writes
-# target/tpcc/report.json and target/tpcc/report.html.
+# target/tpcc/report.json and target/tpcc/report.html. With --figure 12 on slow memory and slow disks; writes
+# target/tpcc-media/report.json and target/tpcc-media/report.html.
 #
-#   scripts/bench-tpcc.sh [--quick] [--only NAME,…] [--rounds N] [--users N,…] [--transactions N] [--disk DIR]
+#   scripts/bench-tpcc.sh [--figure 8|12] [--quick] [--only NAME,…] [--rounds N] [--users N,…] [--transactions N] [--disk DIR]
 #
 # PROFILE=checked builds without the link-time pass.
 set -euo pipefail

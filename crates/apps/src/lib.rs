@@ -7,6 +7,7 @@ mod account;
 mod cases;
 mod context;
 mod headline;
+mod options;
 mod outcome;
 mod page;
 mod place;
@@ -21,12 +22,12 @@ use std::time::Duration;
 
 use clap::Args;
 use forebay_harness::{
-    Result, Row, RunOptions, SubjectOptions, check_interrupt, output, progress_bar, rows,
-    temporary_folder,
+    Result, Row, RunOptions, check_interrupt, output, progress_bar, rows, temporary_folder,
 };
 
 use crate::cases::{CASES, Case};
 use crate::context::{Context, Pace};
+use crate::options::BenchOptions;
 use crate::place::{Place, Session};
 use crate::results::Results;
 use crate::steps::{STEPS, Step};
@@ -40,9 +41,7 @@ const HELP_DEADLINE: Duration = Duration::from_secs(60);
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
-    subject: SubjectOptions,
-    #[command(flatten)]
-    run: RunOptions,
+    bench: BenchOptions,
     /// The plain mount to compare with
     #[arg(
         long,
@@ -50,18 +49,6 @@ pub struct Arguments {
         default_value = "target/release/examples/passthrough"
     )]
     passthrough: PathBuf,
-    /// A directory on the disk to measure
-    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
-    disk: PathBuf,
-    /// A directory in memory
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
-    memory: PathBuf,
-    /// Only these programs
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// How often each place has its turn [default: 3]
-    #[arg(long)]
-    rounds: Option<usize>,
     /// Most threads of the small writes [default: as many as processors, 2 to 16]
     #[arg(long)]
     threads: Option<usize>,
@@ -72,7 +59,7 @@ pub struct Arguments {
 /// # Errors
 /// It cannot be done here, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (cases, steps) = chosen(&arguments.only)?;
+    let (cases, steps) = chosen(&arguments.bench.only)?;
     let context = prepare(arguments)?;
     let mut help = Command::new(&context.forebay);
     help.arg("help");
@@ -96,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         run.step(step)?;
     }
     context.progress.finish_and_clear();
-    run.finish(&arguments.run)
+    run.finish(&arguments.bench.run)
 }
 
 fn chosen(only: &[String]) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
@@ -113,24 +100,19 @@ fn chosen(only: &[String]) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
 }
 
 fn prepare(arguments: &Arguments) -> Result<Context> {
-    let mut pace = Pace::new(arguments.run.quick);
-    if let Some(rounds) = arguments.rounds {
-        pace.rounds = rounds.max(1);
-    }
+    let bench = &arguments.bench;
+    let mut pace = Pace::new(bench.run.quick);
+    pace.rounds = bench.rounds(pace.rounds);
     if let Some(threads) = arguments.threads {
         pace.threads = threads.max(1);
     }
-    if context::is_in_memory(&arguments.disk)? {
-        let disk = arguments.disk.display();
-        return Err(format!("{disk} is in memory; name a directory on a disk by --disk").into());
-    }
     Ok(Context {
-        forebay: arguments.subject.forebay()?,
+        forebay: bench.subject.forebay()?,
         passthrough: std::path::absolute(&arguments.passthrough)?,
         own: std::env::current_exe()?,
-        disk: arguments.disk.clone(),
-        memory: arguments.memory.clone(),
-        workshop: temporary_folder(&arguments.memory)?,
+        disk: bench.disk()?.to_owned(),
+        memory: bench.memory.clone(),
+        workshop: temporary_folder(&bench.memory)?,
         pace,
         progress: progress_bar(1),
     })

@@ -11,6 +11,7 @@ use forebay_lab::disk::DiskKind;
 use forebay_lab::engines::EngineName;
 use forebay_serve::nbd::NbdAddress;
 
+use crate::delays::{DelayOptions, Turn, disk_kind};
 use crate::tvarak::arguments::TvarakOptions;
 
 /// The published NVM caches beside Forebay: their figures measured again, and each of them served as a disk.
@@ -65,6 +66,8 @@ pub enum Command {
     Stat(AskOptions),
     /// Have it write everything dirty back to the disk and sync it.
     Flush(AskOptions),
+    /// Turn the delays that it was started with off and on again.
+    Delays(DelaysOptions),
     /// Print the completions of a shell.
     Completions(CompletionsOptions),
     /// Write the man pages.
@@ -78,15 +81,15 @@ pub enum Command {
   truncate -s 1G disk.img
   forebay-lab create /dev/shm/forebay/tinca --size 256M --engine tinca --backing disk.img
 
-The engines are classic, ubj, tinca and spindle. A pool of Forebay is never overwritten.")]
+The engines are classic, ubj, tinca, spindle and forebay. A pool of Forebay is never overwritten.")]
 pub struct CreateOptions {
     /// The file or device that is to be its memory.
     pub memory: PathBuf,
     /// Size of the memory, like 512M or 1G.
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
-    /// Which published design.
-    #[arg(long, value_name = "NAME", value_parser = design)]
+    /// Which design.
+    #[arg(long, value_name = "NAME")]
     pub engine: EngineName,
     /// The image file or block device whose blocks it will hold, for good.
     #[arg(long, value_name = "PATH")]
@@ -108,20 +111,33 @@ pub struct CreateOptions {
 
 /// A cache to serve.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(
+    after_help = "Examples, the second as slow as phase-change memory in front of an HDD:
   forebay-lab create /dev/shm/forebay/tinca --size 256M --engine tinca --backing disk.img
   forebay-lab serve --memory /dev/shm/forebay/tinca --backing disk.img --nbd unix:/run/tinca.nbd
+  forebay-lab serve --memory /dev/shm/forebay/tinca --backing disk.img --fuse /mnt/forebay \
+      --cleaner --memory-delay pcm --backing-delay hdd
+
+Delays are really waited for: of the disk asleep, but for some tens of microseconds, of the memory spun. A request takes as long as \
+that disk, or longer where the real one does; an image in memory has no times of its own. forebay-lab delays turns them off and on.
 
 It may be killed at any time; the next one recovers. The first SIGTERM, SIGHUP or Ctrl-C ends it in order, \
 and waits for a disk that is in use until the deadline; the second ends at once. What is dirty stays in the \
-memory, and forebay-lab flush writes it back.")]
+memory, and forebay-lab flush writes it back."
+)]
 pub struct ServeOptions {
     /// The file or device that forebay-lab create has made.
     #[arg(long, value_name = "PATH")]
     pub memory: PathBuf,
-    /// Which design it has to hold [default: the one that it holds].
-    #[arg(long, value_name = "NAME", value_parser = design)]
+    /// Which design it has to hold; a pool of Forebay is served if forebay is asked for [default: the one that it holds].
+    #[arg(long, value_name = "NAME")]
     pub engine: Option<EngineName>,
+    /// Give the design the cleaner that all have in common: threads that write back and make room. Forebay has its own.
+    #[arg(long)]
+    pub cleaner: bool,
+    /// As slow as what the disk and the memory are made.
+    #[command(flatten)]
+    pub delays: DelayOptions,
     /// The disk.
     #[command(flatten)]
     pub disk: DiskSettings,
@@ -165,6 +181,22 @@ pub struct AskOptions {
     pub json: bool,
 }
 
+/// The delays of a cache that is served.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay-lab delays /dev/shm/forebay/tinca off
+  forebay-lab delays /dev/shm/forebay/tinca on")]
+pub struct DelaysOptions {
+    /// Its memory.
+    pub memory: PathBuf,
+    /// Whether they are waited for.
+    #[arg(value_enum)]
+    pub turn: Turn,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Which shell.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -179,19 +211,6 @@ pub struct CompletionsOptions {
 pub struct ManOptions {
     /// The directory; it is made where it is missing.
     pub directory: PathBuf,
-}
-
-/// The name of an engine that is not Forebay's own.
-fn design(text: &str) -> Result<EngineName, String> {
-    match text.parse() {
-        Ok(EngineName::Forebay) => {
-            Err("a pool of Forebay is made and served by the command forebay".into())
-        }
-        Ok(name) => Ok(name),
-        Err(_) => Err(format!(
-            "there is no design {text}; there are classic, ubj, tinca and spindle"
-        )),
-    }
 }
 
 /// How to list.
@@ -396,12 +415,6 @@ fn period(text: &str) -> Result<Duration, String> {
     let allowed = Duration::from_millis(100)..=Duration::from_secs(30);
     let period = period.filter(|period| allowed.contains(period));
     period.ok_or_else(|| format!("{text} is no period; give seconds from 0.1 to 30"))
-}
-
-fn disk_kind(text: &str) -> Result<DiskKind, String> {
-    let kinds = [DiskKind::Ssd, DiskKind::Hdd, DiskKind::None];
-    let found = kinds.into_iter().find(|kind| kind.as_str() == text);
-    found.ok_or_else(|| format!("there is no disk {text}; there are ssd, hdd and none"))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod arguments;
 mod ask;
 mod create;
 mod dax;
+mod delays;
 mod engine_device;
 mod figures;
 mod files;
@@ -23,6 +24,7 @@ use forebay_command::requests::{Flush, Stat};
 use forebay_command::{Failure, manual, output};
 
 use crate::arguments::{Arguments, Command};
+use crate::delays::{SetDelays, Turn};
 
 pub use engine_device::EngineDevice;
 
@@ -45,8 +47,14 @@ pub fn main() -> ExitCode {
         Command::Tvarak(options) => tvarak::run(&options),
         Command::Create(options) => create::run(&options),
         Command::Serve(options) => serve::run(&options),
-        Command::Stat(options) => ask::run(&Stat {}, &options),
-        Command::Flush(options) => ask::run(&Flush { volume: None }, &options),
+        Command::Stat(options) => ask::run(&Stat {}, (&options.memory, options.json)),
+        Command::Flush(options) => {
+            ask::run(&Flush { volume: None }, (&options.memory, options.json))
+        }
+        Command::Delays(options) => {
+            let are_on = options.turn == Turn::On;
+            ask::run(&SetDelays { are_on }, (&options.memory, options.json))
+        }
         Command::Completions(options) => manual::completions::<Arguments>(options.shell),
         Command::Man(options) => manual::man::<Arguments>(&options.directory),
     })

@@ -1,19 +1,22 @@
 //! The region that a published design has for its memory: made, opened, and left in order. A pool of Forebay
-//! is never taken for one, nor overwritten.
+//! is never overwritten, nor taken for one, unless Forebay is asked for by name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forebay::{Backing, MediaKind, Region};
+use forebay::{Backing, MediaKind, Pool, Region, RuntimeOptions};
 use forebay_command::{Failure, Trust};
 use forebay_lab::Engine;
-use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
+use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode, Watermarks};
+
+use crate::delays::{DelayOptions, Delays};
 
 /// What the designs are served with.
-fn options(accept_stale: bool) -> EngineOptions {
+fn options(accept_stale: bool, has_cleaner: bool) -> EngineOptions {
     EngineOptions {
         // The file system on the disk brings its own journal; a second one beneath it is in no paper.
         journal_mode: JournalMode::None,
+        cleaner: has_cleaner.then(Watermarks::default),
         accept_stale,
         ..EngineOptions::default()
     }
@@ -45,7 +48,7 @@ pub fn create(
     }
     let made = forebay::internals::new_region(region, size_bytes, force, &trust.region())?;
     let (is_file, kind) = (region.is_file(), made.kind());
-    let options = options(accepts_stale);
+    let options = options(accepts_stale, false);
     let engine = engines::create(name, made, backing, &options).map_err(|error| {
         if is_file {
             // The caller gets the first error, not this one's.
@@ -64,38 +67,58 @@ pub struct Opened {
     pub engine: Arc<dyn Engine>,
     /// Where the disk behind it is.
     pub backing: PathBuf,
+    /// How slow both are made.
+    pub delays: Delays,
 }
 
-/// Opens the cache that a region holds, of the design `name` if one is asked for, and recovers it.
+/// How a cache is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// Of this design, if one is asked for.
+    pub name: Option<EngineName>,
+    /// Although the disk's newest data is elsewhere.
+    pub accept_stale: bool,
+    /// With the cleaner that all designs have in common.
+    pub has_cleaner: bool,
+    /// As slow as these.
+    pub delays: DelayOptions,
+}
+
+/// Opens the cache that a region holds, and recovers it.
 ///
 /// # Errors
 /// The region holds something else, or the cache of another disk; it is in use.
 pub fn open(
-    name: Option<EngineName>,
+    asked: OpenOptions,
     (path, trust): (&Path, Trust),
     backing: &Path,
-    accepts_stale: bool,
 ) -> Result<Opened, Failure> {
-    refuse_pool(
-        path,
-        trust,
-        "serve it with forebay serve; forebay-lab create makes the memory of an engine",
-    )?;
+    if asked.name != Some(EngineName::Forebay) {
+        refuse_pool(
+            path,
+            trust,
+            "serve it with forebay serve, or with --engine forebay; forebay-lab create makes the memory of an engine",
+        )?;
+    }
     // The region first: where both are in use, its error names the process that serves them.
-    let region = Region::open(path, &trust.region()).map_err(forebay::Error::from)?;
+    let slow = trust.region().media(asked.delays.memory_delay);
+    let region = Region::open(path, &slow).map_err(forebay::Error::from)?;
+    let name = asked.name;
     let name = name.or_else(|| engines::found_on(&region)).ok_or_else(|| {
         Failure::Damaged(format!(
             "{}: it is no cache of a published design; make one with forebay-lab create",
             path.display()
         ))
     })?;
-    let disk = open_backing(backing)?;
+    let (disk, delays) = asked.delays.slow(open_backing(backing)?);
     let backing = disk.identity().path;
-    let engine = engines::open(name, region, disk, &options(accepts_stale))?.into();
+    let options = options(asked.accept_stale, asked.has_cleaner);
+    let engine = engines::open(name, region, disk, &options)?.into();
     Ok(Opened {
         name,
         engine,
         backing,
+        delays,
     })
 }
 
@@ -113,13 +136,23 @@ fn refuse_pool(path: &Path, trust: Trust, todo: &str) -> Result<(), Failure> {
     }
 }
 
-/// The daemon ends, and nothing is dirty in the design on `region`: the disk is whole, and says so.
+/// The daemon ends, and nothing is dirty in the design `name` on `region`: the disk is whole, and says so.
 ///
 /// # Errors
 /// The disk, its mark or the region failed; they are as after a crash.
-pub fn end((region, trust): (&Path, Trust), backing: &Path) -> Result<(), Failure> {
+pub fn end(
+    name: EngineName,
+    (region, trust): (&Path, Trust),
+    backing: &Path,
+) -> Result<(), Failure> {
     let region = Region::open(region, &trust.region()).map_err(forebay::Error::from)?;
-    Ok(engines::end(&region, &open_backing(backing)?)?)
+    let backing = open_backing(backing)?;
+    if name == EngineName::Forebay {
+        let pool = Pool::open_on(vec![region], RuntimeOptions::default())?;
+        let _volume = pool.attach(backing)?;
+        return Ok(pool.close()?);
+    }
+    Ok(engines::end(&region, &backing)?)
 }
 
 /// The disk behind.
@@ -128,7 +161,10 @@ pub fn end((region, trust): (&Path, Trust), backing: &Path) -> Result<(), Failur
 /// It cannot be opened, or does not have whole blocks, which are all that the designs know.
 fn open_backing(path: &Path) -> Result<Backing, Failure> {
     let backing = Backing::file(path)?;
-    let (size_bytes, block_bytes) = (backing.size_bytes(), options(false).block_bytes as u64);
+    let (size_bytes, block_bytes) = (
+        backing.size_bytes(),
+        options(false, false).block_bytes as u64,
+    );
     if size_bytes == 0 || !size_bytes.is_multiple_of(block_bytes) {
         return Err(Failure::Failed(format!(
             "{} has {size_bytes} bytes, and the published designs cache whole blocks of \

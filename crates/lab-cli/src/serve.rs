@@ -26,7 +26,8 @@ use serde_json::{Value, json};
 
 use crate::EngineDevice;
 use crate::arguments::ServeOptions;
-use crate::region;
+use crate::delays::{Delays, SetDelays};
+use crate::region::{self, OpenOptions};
 
 /// No later daemon takes a ublk device over: the memory of a design has no name of its own.
 const NO_IDENTITY: u64 = 0;
@@ -35,6 +36,7 @@ const NO_IDENTITY: u64 = 0;
 struct Laboratory {
     name: EngineName,
     engine: Arc<dyn Engine>,
+    delays: Delays,
     memory: PathBuf,
     trust: Trust,
     backing: PathBuf,
@@ -55,7 +57,13 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let (sender, events) = channel();
     let notifier = Notifier::from_environment();
     let memory = (options.memory.as_path(), options.trust);
-    let opened = region::open(options.engine, memory, &disk.backing, options.accept_stale)?;
+    let asked = OpenOptions {
+        name: options.engine,
+        accept_stale: options.accept_stale,
+        has_cleaner: options.cleaner,
+        delays: options.delays,
+    };
+    let opened = region::open(asked, memory, &disk.backing)?;
     let disk_options = DiskOptions {
         threads: usize::from(options.threads),
         allow_other: false,
@@ -65,6 +73,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let laboratory = Arc::new(Laboratory {
         name: opened.name,
         engine: opened.engine,
+        delays: opened.delays,
         memory: options.memory.clone(),
         trust: options.trust,
         backing: opened.backing,
@@ -112,6 +121,7 @@ impl Laboratory {
     /// The disk or its mark failed; the next start finds everything.
     fn end(self) -> Result<(), Failure> {
         let Laboratory {
+            name,
             engine,
             memory,
             trust,
@@ -129,7 +139,7 @@ impl Laboratory {
         }
         // Its region and its disk are locked while it is there.
         drop(engine);
-        region::end((&memory, trust), &backing)
+        region::end(name, (&memory, trust), &backing)
     }
 
     /// The state of the engine, of the disk, of every front end: a `stat` of `forebay serve`, as far as an
@@ -155,6 +165,7 @@ impl Laboratory {
             "slots": stats.slots,
             "cached_blocks": stats.cached_blocks,
             "dirty_blocks": stats.dirty_blocks,
+            "delays": self.delays.to_json(),
             "counters": report::memory(&stats.memory),
             "totals": {
                 "commits": stats.commits,
@@ -188,10 +199,14 @@ impl Laboratory {
                 self.engine.flush().map_err(Refusal::failed)?;
                 Ok(json!({"flushed": true}))
             }
+            SetDelays::COMMAND => {
+                self.delays.set(request.parameters::<SetDelays>()?.are_on);
+                Ok(json!({"delays": self.delays.to_json()}))
+            }
             other => Err(Refusal::new(
                 RefusalKind::UnknownCommand,
                 format!(
-                    "forebay-lab serves the engine {} and knows stat, front-ends and flush, not {other}",
+                    "forebay-lab serves the engine {} and knows stat, front-ends, flush and delays, not {other}",
                     self.name
                 ),
             )),

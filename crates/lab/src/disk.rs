@@ -10,19 +10,39 @@
 //! disk's volatile cache, so this favours no design.
 
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::virtual_time::VirtualClock;
-use forebay::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
+use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, MarkPlace, WriteRun};
+use rustix::thread::set_current_timer_slack;
 
-/// Waits longer than this sleep, so that they leave the processor to others; the rest is spun, since
-/// the system wakes a sleeper some tens of microseconds late.
-const SPIN_BELOW: Duration = Duration::from_micros(200);
+/// What the kernel adds to a sleep at most, unless a thread asks for less.
+const TIMER_SLACK: Duration = Duration::from_micros(50);
 
-/// How late a sleeper may wake.
-const WAKE_SLACK: Duration = Duration::from_micros(100);
+/// How callers wait in the host's time: long waits sleep, so that they leave the processor to others, and spin the end.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    /// Shorter ones spin.
+    spin_below: Duration,
+    /// How late a sleeper may wake.
+    wake_slack: Duration,
+}
+
+/// For measurements of one client: the system wakes a sleeper some tens of microseconds late.
+const EXACT: Waits = Waits {
+    spin_below: Duration::from_micros(200),
+    wake_slack: Duration::from_micros(100),
+};
+
+/// For a disk under a real system, which needs the processors meanwhile: only what an SSD takes for a write is spun.
+const SPARING: Waits = Waits {
+    spin_below: Duration::from_micros(50),
+    wake_slack: Duration::from_micros(20),
+};
 
 /// How far apart two requests of an HDD may lie and still need no long seek.
 const NEAR_BYTES: u64 = 1 << 20;
@@ -158,10 +178,11 @@ impl Channels {
     }
 }
 
-/// A store that makes its callers wait as a disk would.
+/// A store that makes its callers wait as a disk would. Of holes it tells nothing, as a disk does not.
 pub struct EmulatedDisk {
-    inner: Arc<dyn BackingStore>,
+    inner: Backing,
     kind: DiskKind,
+    waits: Waits,
     channels: Mutex<Channels>,
     is_waiting: AtomicBool,
 }
@@ -170,10 +191,21 @@ impl EmulatedDisk {
     /// Puts the waits of `kind` around `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn BackingStore>, kind: DiskKind) -> EmulatedDisk {
+        EmulatedDisk::waiting(Backing::from_store(inner), kind, EXACT)
+    }
+
+    /// The same for a disk that is served to other programs of this machine: waits leave them the processors.
+    #[must_use]
+    pub fn sparing(inner: Backing, kind: DiskKind) -> EmulatedDisk {
+        EmulatedDisk::waiting(inner, kind, SPARING)
+    }
+
+    fn waiting(inner: Backing, kind: DiskKind, waits: Waits) -> EmulatedDisk {
         let channels = Channels::idle(kind, Clock::Real(Instant::now()));
         EmulatedDisk {
             inner,
             kind,
+            waits,
             channels: Mutex::new(channels),
             is_waiting: AtomicBool::new(true),
         }
@@ -225,19 +257,25 @@ impl EmulatedDisk {
         drop(channels);
         match (done_at, &*clock) {
             (None, _) => {}
-            (Some(done_at), Clock::Real(began)) => wait_until(*began + done_at),
+            (Some(done_at), Clock::Real(began)) => self.waits.wait_until(*began + done_at),
             (Some(done_at), Clock::Virtual(clock)) => clock.wait_until(done_at),
         }
     }
 }
 
-fn wait_until(done_at: Instant) {
-    let left = done_at.saturating_duration_since(Instant::now());
-    if left > SPIN_BELOW {
-        std::thread::sleep(left - WAKE_SLACK);
-    }
-    while Instant::now() < done_at {
-        std::hint::spin_loop();
+impl Waits {
+    fn wait_until(self, done_at: Instant) {
+        let left = done_at.saturating_duration_since(Instant::now());
+        if left > self.spin_below {
+            if self.wake_slack < TIMER_SLACK {
+                // Where it is refused the wait is that much longer.
+                let _ = set_current_timer_slack(NonZeroU64::new(1));
+            }
+            std::thread::sleep(left - self.wake_slack);
+        }
+        while Instant::now() < done_at {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -279,6 +317,18 @@ impl BackingStore for EmulatedDisk {
 
     fn sync(&self) -> io::Result<()> {
         self.inner.sync()
+    }
+
+    fn forget_cached(&self) -> Vec<Range<u64>> {
+        self.inner.forget_cached()
+    }
+
+    fn holds_pool(&self) -> bool {
+        self.inner.holds_pool()
+    }
+
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        self.inner.mark_place()
     }
 
     fn counters(&self) -> BackingCounters {
@@ -368,6 +418,18 @@ mod tests {
         let start = Instant::now();
         disk.read_at(1 << 23, &mut out).unwrap();
         assert!(start.elapsed() >= Duration::from_millis(4));
+    }
+
+    #[test]
+    fn a_sparing_wait_is_as_long_and_the_mark_is_that_of_the_store_inside() {
+        let store = Arc::new(MemoryStore::new(1 << 24).marked());
+        let disk = EmulatedDisk::sparing(Backing::from_store(store), DiskKind::Hdd);
+        let start = Instant::now();
+        disk.read_at(1 << 23, &mut [0; 4096]).unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(4));
+        let place = disk.mark_place().expect("a mark");
+        place.write(b"mark").unwrap();
+        assert_eq!(place.read().unwrap(), [b"mark"]);
     }
 
     #[test]

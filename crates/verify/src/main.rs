@@ -22,6 +22,7 @@ use forebay_harness::{Result, exit_code, json, run_watched, watch_parent};
   forebay-verify power cuts --quick
   forebay-verify apps --quick --only redis,sqlite
   forebay-verify tpcc --quick --only classic,tinca,forebay
+  forebay-verify tpcc --figure 12 --quick
   forebay-verify bench --case commit_1x4k_lines
 
 Each writes target/NAME/report.json. Exit code 0: all is well; 1: something is wrong; 2: it could not be done."

@@ -6,7 +6,10 @@ pub enum Contender {
     /// The backing file itself.
     Bare,
     Classic,
+    /// Classic with the cleaner that the lab can give each design.
+    ClassicCleaner,
     Tinca,
+    TincaCleaner,
     /// Tinca below an ext4 that has no journal: as many writes as in the paper, where Tinca takes the journal's
     /// place, though not its transactions.
     TincaWithoutJournal,
@@ -15,10 +18,12 @@ pub enum Contender {
     ForebayLate,
 }
 
-pub const CONTENDERS: [Contender; 6] = [
+pub const CONTENDERS: [Contender; 8] = [
     Contender::Bare,
     Contender::Classic,
+    Contender::ClassicCleaner,
     Contender::Tinca,
+    Contender::TincaCleaner,
     Contender::TincaWithoutJournal,
     Contender::Forebay,
     Contender::ForebayLate,
@@ -29,7 +34,9 @@ impl Contender {
         match self {
             Contender::Bare => "bare",
             Contender::Classic => "classic",
+            Contender::ClassicCleaner => "classic_cleaner",
             Contender::Tinca => "tinca",
+            Contender::TincaCleaner => "tinca_cleaner",
             Contender::TincaWithoutJournal => "tinca_without_journal",
             Contender::Forebay => "forebay",
             Contender::ForebayLate => "forebay_late",
@@ -40,7 +47,9 @@ impl Contender {
         match self {
             Contender::Bare => "bare disk",
             Contender::Classic => "Classic",
+            Contender::ClassicCleaner => "Classic, cleaner",
             Contender::Tinca => "Tinca",
+            Contender::TincaCleaner => "Tinca, cleaner",
             Contender::TincaWithoutJournal => "Tinca, ext4 without a journal",
             Contender::Forebay => "Forebay",
             Contender::ForebayLate => "Forebay, write-back late",
@@ -50,8 +59,10 @@ impl Contender {
     /// The published design that is served by `forebay-lab`.
     pub const fn design(self) -> Option<&'static str> {
         match self {
-            Contender::Classic => Some("classic"),
-            Contender::Tinca | Contender::TincaWithoutJournal => Some("tinca"),
+            Contender::Classic | Contender::ClassicCleaner => Some("classic"),
+            Contender::Tinca | Contender::TincaCleaner | Contender::TincaWithoutJournal => {
+                Some("tinca")
+            }
             Contender::Bare | Contender::Forebay | Contender::ForebayLate => None,
         }
     }
@@ -69,6 +80,10 @@ impl Contender {
             ],
             _ => &[],
         }
+    }
+
+    pub const fn has_cleaner(self) -> bool {
+        matches!(self, Contender::ClassicCleaner | Contender::TincaCleaner)
     }
 
     pub const fn has_journal(self) -> bool {

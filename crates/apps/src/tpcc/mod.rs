@@ -1,5 +1,5 @@
 //! `make bench-tpcc`: TPC-C on MariaDB on ext4, on disks that Forebay and the published designs serve, in turn in
-//! one run. Tinca's Figures 8 and 12c with a real server.
+//! one run. Tinca's Figures 8 and 12c with a real server; and with slow memory and slow disks its Figures 12a and 12b.
 //!
 //! Writes `report.json`, a list of named numbers, and `report.html`, one page. A database in which anything is wrong
 //! afterwards makes the run fail.
@@ -8,8 +8,12 @@ mod consistency;
 mod contender;
 mod counters;
 mod drive;
+mod figure;
 mod load;
 mod machine;
+mod media_page;
+mod media_paper;
+mod medium;
 mod mix;
 mod pace;
 mod page;
@@ -30,18 +34,21 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use forebay_harness::{
-    Result, RunOptions, SubjectOptions, TempDir, check_interrupt, mount_obstacle, progress_bar,
-    rows, temporary_folder,
+    Result, RunOptions, TempDir, check_interrupt, mount_obstacle, progress_bar, rows,
+    temporary_folder,
 };
 use indicatif::ProgressBar;
 
-use crate::context::{is_in_memory, program};
+use crate::context::program;
+use crate::options::BenchOptions;
 use crate::tpcc::contender::{CONTENDERS, Contender};
+use crate::tpcc::figure::Figure;
 use crate::tpcc::load::load;
 use crate::tpcc::pace::{DISK_BYTES, JOURNAL_MIB, Pace};
 use crate::tpcc::results::Results;
 use crate::tpcc::server::Server;
 use crate::tpcc::stack::{Site, Stack};
+use crate::tpcc::turn::Subject;
 
 /// The same database, whatever is measured on it.
 const DATABASE_SEED: u64 = 1;
@@ -52,9 +59,10 @@ const LOADING_POOL_BYTES: u64 = 256 << 20;
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
-    subject: SubjectOptions,
-    #[command(flatten)]
-    run: RunOptions,
+    bench: BenchOptions,
+    /// Which of the paper's figures
+    #[arg(long, value_enum, default_value_t)]
+    figure: Figure,
     /// The program that serves the published designs
     #[arg(
         long,
@@ -62,22 +70,10 @@ pub struct Arguments {
         default_value = "target/release/forebay-lab"
     )]
     laboratory: PathBuf,
-    /// A directory on a disk, for the files behind the caches
-    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
-    disk: PathBuf,
-    /// A directory in memory, for the caches
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
-    memory: PathBuf,
-    /// Only these: bare, classic, tinca, tinca_without_journal, forebay, forebay_late
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// How often each has its turn [default: 3]
-    #[arg(long)]
-    rounds: Option<usize>,
-    /// Numbers of users, up to 100 [default: 5 to 60]
+    /// Numbers of users, up to 100 [default: 5 to 60, of Figure 12 20]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
     users: Vec<u32>,
-    /// Transactions that are measured with each number of users [default: 10000, with --quick 1000]
+    /// Transactions that are measured with each number of users [default: 10000, with --quick 1000, of Figure 12 600]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     transactions: Option<u64>,
 }
@@ -87,15 +83,21 @@ pub struct Arguments {
 /// # Errors
 /// It cannot be done here, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let contenders = chosen(&arguments.only)?;
+    let figure = arguments.figure;
+    if figure == Figure::Media && !arguments.users.is_empty() {
+        return Err("the paper's Figure 12 has 20 users; leave --users out".into());
+    }
+    let contenders = chosen(figure, &arguments.bench.only)?;
     let pace = paced(arguments);
     let site = site(arguments, &pace)?;
-    let progress = progress_bar((contenders.len() * pace.rounds) as u64);
-    let workshop = temporary_folder(&arguments.disk)?;
+    let turns = contenders.len() * figure.media().len() * pace.rounds;
+    let progress = progress_bar(turns as u64);
+    let workshop = temporary_folder(arguments.bench.disk()?)?;
     progress.set_message("making the database");
     progress.tick();
     let image = make(&site, &pace, &workshop)?;
     let mut run = Run {
+        figure,
         site: &site,
         pace: &pace,
         image: &image,
@@ -105,26 +107,28 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     };
     run.all(&contenders)?;
     run.progress.finish_and_clear();
-    run.finish(&arguments.run)
+    run.finish(&arguments.bench.run)
 }
 
-fn chosen(only: &[String]) -> Result<Vec<Contender>> {
+fn chosen(figure: Figure, only: &[String]) -> Result<Vec<Contender>> {
+    let known = CONTENDERS.into_iter();
+    let known: Vec<Contender> = known.filter(|known| figure.admits(*known)).collect();
     let find = |name: &String| {
-        let found = CONTENDERS.into_iter().find(|known| known.name() == name);
-        let known = || CONTENDERS.map(Contender::name).join(", ");
-        found.ok_or_else(|| format!("{name} is not known; one of {}", known()).into())
+        let found = known.iter().find(|known| known.name() == name).copied();
+        let names = || known.iter().map(|known| known.name()).collect::<Vec<_>>();
+        let all = || names().join(", ");
+        found.ok_or_else(|| format!("{name} is not known of this figure; one of {}", all()).into())
     };
     match only.is_empty() {
-        true => Ok(CONTENDERS.to_vec()),
+        true => Ok(figure.usual().to_vec()),
         false => only.iter().map(find).collect(),
     }
 }
 
 fn paced(arguments: &Arguments) -> Pace {
-    let mut pace = Pace::new(arguments.run.quick);
-    if let Some(rounds) = arguments.rounds {
-        pace.rounds = rounds.max(1);
-    }
+    let bench = &arguments.bench;
+    let mut pace = Pace::new(arguments.figure, bench.run.quick);
+    pace.rounds = bench.rounds(pace.rounds);
     if !arguments.users.is_empty() {
         pace.users.clone_from(&arguments.users);
     }
@@ -154,15 +158,17 @@ fn site(arguments: &Arguments, pace: &Pace) -> Result<Site> {
         let path = laboratory.display();
         return Err(format!("{path} is not there; name another by --laboratory").into());
     }
-    if is_in_memory(&arguments.disk)? {
-        let disk = arguments.disk.display();
-        return Err(format!("{disk} is in memory; name a directory on a disk by --disk").into());
-    }
+    let bench = &arguments.bench;
+    let disk = match arguments.figure {
+        Figure::Users => bench.disk()?,
+        // A disk that is made slow has no times of its own.
+        Figure::Media => &bench.memory,
+    };
     Ok(Site {
-        forebay: arguments.subject.forebay()?,
+        forebay: bench.subject.forebay()?,
         laboratory,
-        memory: arguments.memory.clone(),
-        disk: arguments.disk.clone(),
+        memory: bench.memory.clone(),
+        disk: disk.to_owned(),
         cache_bytes: pace.cache_bytes(),
     })
 }
@@ -187,6 +193,7 @@ fn make(site: &Site, pace: &Pace, workshop: &TempDir) -> Result<PathBuf> {
 }
 
 struct Run<'a> {
+    figure: Figure,
     site: &'a Site,
     pace: &'a Pace,
     image: &'a Path,
@@ -196,23 +203,31 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// All rounds; another contender begins each.
+    /// All rounds, in each one medium after the other; another contender begins each.
     ///
     /// Errors: only Ctrl-C.
     fn all(&mut self, contenders: &[Contender]) -> Result<()> {
+        let media = self.figure.media();
         for round in 0..self.pace.rounds {
-            for turn in 0..contenders.len() {
-                self.turn(contenders[(round + turn) % contenders.len()], round)?;
+            for (number, medium) in media.iter().enumerate() {
+                for turn in 0..contenders.len() {
+                    self.turn(Subject {
+                        contender: contenders[(round + number + turn) % contenders.len()],
+                        medium: *medium,
+                        round,
+                    })?;
+                }
             }
         }
         Ok(())
     }
 
-    fn turn(&mut self, contender: Contender, round: usize) -> Result<()> {
-        let title = contender.title();
-        self.progress.set_message(title);
+    fn turn(&mut self, subject: Subject) -> Result<()> {
+        let round = subject.round;
+        let title = subject.title();
+        self.progress.set_message(title.clone());
         self.progress.tick();
-        let turn = turn::run(self.site, self.pace, self.image, (contender, round));
+        let turn = turn::run(self.site, self.pace, self.image, subject);
         check_interrupt()?;
         self.progress.inc(1);
         match turn {
@@ -235,17 +250,24 @@ impl Run<'_> {
     }
 
     fn finish(&self, options: &RunOptions) -> Result<bool> {
-        let mut rows = self.results.rows();
+        let mut rows = match self.figure {
+            Figure::Users => self.results.rows("tpcc"),
+            Figure::Media => media_page::rows(&self.results),
+        };
         let wrong = self.complaints.len() as f64;
         rows.push(forebay_harness::Row::new(
             "tpcc_failures",
             wrong,
             "failures",
         ));
-        let report = options.report("tpcc");
+        let report = options.report(self.figure.run());
         rows::write(&report, &rows)?;
         let html = report.with_extension("html");
-        page::page(&self.results, &rows, &self.complaints, self.pace).write(&html)?;
+        let page = match self.figure {
+            Figure::Users => page::page,
+            Figure::Media => media_page::page,
+        };
+        page(&self.results, &rows, &self.complaints, self.pace).write(&html)?;
         if !options.json {
             // For people the middle is enough; the page has whiskers.
             rows.retain(|row| !row.name.ends_with("_min") && !row.name.ends_with("_max"));

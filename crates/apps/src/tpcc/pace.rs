@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::tpcc::figure::Figure;
 use crate::tpcc::scale::Scale;
 use crate::tpcc::server::LOG_BYTES;
 
@@ -39,13 +40,17 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(is_quick: bool) -> Pace {
-        let (users, divisor, transactions, seconds): (&[u32], _, _, _) = match is_quick {
-            true => (&[5, 20, 60], 256, 1000, 12),
-            false => (&[5, 10, 15, 20, 40, 60], 64, 10_000, 60),
+    pub fn new(figure: Figure, is_quick: bool) -> Pace {
+        let (rounds, users, transactions, seconds): (_, &[u32], _, _) = match (figure, is_quick) {
+            (Figure::Users, true) => (3, &[5, 20, 60], 1000, 12),
+            (Figure::Users, false) => (3, &[5, 10, 15, 20, 40, 60], 10_000, 60),
+            // As many users as the paper has there (§5.4).
+            (Figure::Media, true) => (2, &[20], 600, 6),
+            (Figure::Media, false) => (3, &[20], 10_000, 60),
         };
+        let divisor = if is_quick { 256 } else { 64 };
         Pace {
-            rounds: 3,
+            rounds,
             users: users.to_vec(),
             goal: Goal {
                 transactions,
@@ -124,9 +129,6 @@ impl Pace {
                 .into(),
             "The paper's cache is in the kernel; ours is behind FUSE and a loop device. A write of ext4 is a transaction of the \
              design, and the disk below is a file that each design writes and syncs in its own way."
-                .into(),
-            "“Forebay” is what forebay serve does by itself: it begins to write back when half the pool is dirty, and evicts by SIEVE. \
-             “Write-back late” has LRU and both watermarks at the whole pool, as the designs write back what leaves."
                 .into(),
             "HammerDB's users think and type by default; ours do not. Delivery is done at once instead of from a queue. There are no \
              foreign keys."

@@ -25,7 +25,6 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], pace: &Pace)
         lines(results),
         blocks(results),
         hits(results),
-        not_measured(),
         checked(results, complaints),
         differs(pace),
         Section {
@@ -110,11 +109,14 @@ fn rates(results: &Results) -> Section {
             .map(|users| results.median(Metric::Committed, *users, contender));
         (contender.title().to_owned(), committed.collect())
     };
+    let all = results.all();
+    let takes_part = |contender: &Contender| all.iter().any(|one| one.contender == *contender);
+    let taking_part = CONTENDERS.into_iter().filter(takes_part);
     let measured = Table {
         columns: std::iter::once("committed, of so many users".to_owned())
             .chain(users.iter().map(u32::to_string))
             .collect(),
-        rows: CONTENDERS.map(row).into(),
+        rows: taking_part.map(row).collect(),
         ..Table::default()
     };
     let mut section = Section::new(
@@ -193,19 +195,8 @@ fn hits(results: &Results) -> Section {
     )
 }
 
-fn not_measured() -> Section {
-    Section {
-        heading: "Figures 12a and 12b are not measured".into(),
-        paragraphs: vec![
-            "Neither forebay serve nor forebay-lab serve can make a disk or a memory slower than it is: the delays of an SSD, \
-             of an HDD, of PCM and of STT-RAM exist in forebay-lab's model alone, which draws these two figures."
-                .into(),
-        ],
-        ..Section::default()
-    }
-}
-
-fn checked(results: &Results, complaints: &[String]) -> Section {
+/// Whether anything was wrong, and what was done.
+pub fn checked(results: &Results, complaints: &[String]) -> Section {
     let row = |kind| {
         let counts = results.all().iter().map(|measured| measured.done.of(kind));
         let count = counts.sum::<u64>();
@@ -258,10 +249,18 @@ fn checked(results: &Results, complaints: &[String]) -> Section {
     }
 }
 
+fn both_forms() -> String {
+    "“Forebay” is what forebay serve does by itself: it begins to write back when half the pool is dirty, and evicts by SIEVE. \
+     “Write-back late” has LRU and both watermarks at the whole pool, as the designs write back what leaves."
+        .into()
+}
+
 fn differs(pace: &Pace) -> Section {
     Section {
         heading: "What differs from the paper".into(),
-        paragraphs: pace.differences(),
+        paragraphs: std::iter::once(both_forms())
+            .chain(pace.differences())
+            .collect(),
         ..Section::default()
     }
 }
@@ -324,6 +323,7 @@ fn chart(title: &str, unit: &str, users: &[u32], series: Vec<Series>) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tpcc::figure::Figure;
     use crate::tpcc::results::tests::measured;
 
     #[test]
@@ -332,7 +332,13 @@ mod tests {
         results.add(measured(Contender::Classic, 5, 0, 4));
         results.add(measured(Contender::TincaWithoutJournal, 5, 0, 1));
         let complaints = ["condition 4: district 1.2: two lines short".to_owned()];
-        let html = page(&results, &results.rows(), &complaints, &Pace::new(true)).to_html();
+        let html = page(
+            &results,
+            &results.rows("tpcc"),
+            &complaints,
+            &Pace::new(Figure::Users, true),
+        )
+        .to_html();
         assert!(html.contains("8b, 5 users: Tinca ÷ Classic"), "{html}");
         assert!(
             html.contains("two lines short") && !html.contains("Nothing was wrong"),

@@ -8,11 +8,13 @@ use forebay_harness::{Row, median};
 use crate::tpcc::contender::{CONTENDERS, Contender};
 use crate::tpcc::counters::Counters;
 use crate::tpcc::drive::Done;
+use crate::tpcc::medium::Medium;
 
 /// One contender under so many users.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
     pub contender: Contender,
+    pub medium: Option<Medium>,
     pub users: u32,
     pub round: usize,
     pub done: Done,
@@ -90,12 +92,15 @@ impl Measured {
 }
 
 /// The better one is hoped to be first.
-const COMPARISONS: [(Contender, Contender); 5] = [
+const COMPARISONS: [(Contender, Contender); 8] = [
     (Contender::Tinca, Contender::Classic),
     (Contender::TincaWithoutJournal, Contender::Classic),
     (Contender::Forebay, Contender::Classic),
     (Contender::Forebay, Contender::Tinca),
     (Contender::ForebayLate, Contender::Tinca),
+    (Contender::TincaCleaner, Contender::ClassicCleaner),
+    (Contender::ForebayLate, Contender::ClassicCleaner),
+    (Contender::ForebayLate, Contender::TincaCleaner),
 ];
 
 #[derive(Debug, Default)]
@@ -108,6 +113,13 @@ impl Results {
 
     pub fn all(&self) -> &[Measured] {
         &self.0
+    }
+
+    /// Those of a medium.
+    pub fn of(&self, medium: Medium) -> Results {
+        let all = self.0.iter();
+        let of_it = all.filter(|measured| measured.medium == Some(medium));
+        Results(of_it.copied().collect())
     }
 
     /// The numbers of users that were measured, each once, in order.
@@ -137,30 +149,41 @@ impl Results {
         })
     }
 
+    /// Of one contender over another.
     pub fn ratio(
         &self,
         metric: Metric,
         users: u32,
         (contender, base): (Contender, Contender),
     ) -> Option<f64> {
-        let of = |wanted: Contender, round: usize| {
-            let found = self
-                .0
-                .iter()
-                .find(|one| (one.users, one.contender, one.round) == (users, wanted, round));
-            found?.value(metric)
+        self.ratio_to(self, metric, users, (contender, base))
+    }
+
+    /// Of one contender over another, or itself, as `other` has it.
+    pub fn ratio_to(
+        &self,
+        other: &Results,
+        metric: Metric,
+        users: u32,
+        (contender, base): (Contender, Contender),
+    ) -> Option<f64> {
+        let of = |results: &Results, wanted: Contender, round: usize| {
+            let mut all = results.0.iter();
+            all.find(|one| (one.users, one.contender, one.round) == (users, wanted, round))?
+                .value(metric)
         };
         let rounds = self.0.iter().map(|one| one.round).max()? + 1;
-        let ratios = (0..rounds).filter_map(|round| ratio(of(contender, round)?, of(base, round)?));
+        let ratios = (0..rounds)
+            .filter_map(|round| ratio(of(self, contender, round)?, of(other, base, round)?));
         median(ratios.collect())
     }
 
-    /// The rows of the report: each number, its least and its most, and the comparisons.
-    pub fn rows(&self) -> Vec<Row> {
+    /// The rows of the report, whose names begin with `run`: each number, its least and its most, and the comparisons.
+    pub fn rows(&self, run: &str) -> Vec<Row> {
         let mut rows = Vec::new();
         for metric in METRICS {
             for users in self.users() {
-                let name = format!("tpcc_{}_{users}users", metric.name());
+                let name = format!("{run}_{}_{users}users", metric.name());
                 for contender in CONTENDERS {
                     let Some((least, most)) = self.range(metric, users, contender) else {
                         continue;
@@ -198,6 +221,7 @@ pub mod tests {
     pub fn measured(contender: Contender, users: u32, round: usize, factor: u64) -> Measured {
         Measured {
             contender,
+            medium: None,
             users,
             round,
             done: Done::of_payments(100),
@@ -234,7 +258,7 @@ pub mod tests {
         let pair = (Contender::Tinca, Contender::Classic);
         assert_eq!(results.ratio(Metric::DiskBlocks, 5, pair), Some(0.25));
         assert_eq!(results.ratio(Metric::DiskBlocks, 20, pair), None);
-        let rows = results.rows();
+        let rows = results.rows("tpcc");
         let value = |name: &str| rows.iter().find(|row| row.name == name)?.value;
         assert_eq!(
             value("tpcc_disk_blocks_5users_tinca_vs_classic"),

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use crate::tpcc::contender::Contender;
 use crate::tpcc::counters::{Counters, blocks_written, parse};
+use crate::tpcc::medium::Medium;
 
 const TOOL_DEADLINE: Duration = Duration::from_secs(120);
 const UNMOUNT_DEADLINE: Duration = Duration::from_secs(30);
@@ -40,6 +41,8 @@ struct Cache {
 pub struct Stack {
     pub env: TestEnv,
     contender: Contender,
+    /// As slow as that; none as it is.
+    medium: Option<Medium>,
     cache: Option<Cache>,
     looped: Option<LoopDevice>,
     is_mounted: bool,
@@ -47,7 +50,11 @@ pub struct Stack {
 
 impl Stack {
     /// Over a copy of `image`, which has an ext4 in it.
-    pub fn open(site: &Site, contender: Contender, image: &Path) -> Result<Stack> {
+    pub fn open(
+        site: &Site,
+        (contender, medium): (Contender, Option<Medium>),
+        image: &Path,
+    ) -> Result<Stack> {
         let env = TestEnv::with_memory(&site.forebay, &site.memory, &site.disk)?;
         let file = env.disk().join("disk.img");
         let mut copy = Command::new("cp");
@@ -57,7 +64,7 @@ impl Stack {
         if !contender.has_journal() {
             must("tune2fs", &["-O", "^has_journal", &file.to_string_lossy()])?;
         }
-        Stack::over(site, env, contender, &file)
+        Stack::over(site, env, (contender, medium), &file)
     }
 
     /// A new and empty file system in `file`, without a cache.
@@ -83,13 +90,19 @@ impl Stack {
                 &file.to_string_lossy(),
             ],
         )?;
-        Stack::over(site, env, Contender::Bare, file)
+        Stack::over(site, env, (Contender::Bare, None), file)
     }
 
-    fn over(site: &Site, env: TestEnv, contender: Contender, file: &Path) -> Result<Stack> {
+    fn over(
+        site: &Site,
+        env: TestEnv,
+        (contender, medium): (Contender, Option<Medium>),
+        file: &Path,
+    ) -> Result<Stack> {
         let mut stack = Stack {
             env,
             contender,
+            medium,
             cache: None,
             looped: None,
             is_mounted: false,
@@ -109,7 +122,9 @@ impl Stack {
         let (memory, folder) = (env.path("cache"), self.served());
         std::fs::create_dir(&folder)?;
         let size = site.cache_bytes.to_string();
-        let (program, mut command) = match self.contender.design() {
+        // Only the lab can make a disk and a memory slower than they are, so it serves Forebay then, too.
+        let own = self.medium.map(|_| "forebay");
+        let (program, mut command) = match self.contender.design().or(own) {
             None => {
                 env.create_pool(&memory, site.cache_bytes, &[])?;
                 let mut command = env.command(&["serve", "--pool"]);
@@ -123,7 +138,17 @@ impl Stack {
                     .args(["--size", &size, "--engine", design]);
                 env.output(create.arg("--backing").arg(file), TOOL_DEADLINE)?;
                 let mut command = laboratory(site, env, "serve");
-                command.arg("--memory").arg(&memory);
+                command
+                    .arg("--memory")
+                    .arg(&memory)
+                    .args(["--engine", design]);
+                if self.contender.has_cleaner() {
+                    command.arg("--cleaner");
+                }
+                if let Some(medium) = self.medium {
+                    command.args(["--memory-delay", medium.memory()]);
+                    command.args(["--backing-delay", medium.disk()]);
+                }
                 (&site.laboratory, command)
             }
         };
@@ -209,6 +234,17 @@ impl Stack {
             disk_blocks,
             cache: Some(cache),
         })
+    }
+
+    /// Turns the delays on or off, where there are any.
+    pub fn set_delays(&self, are_on: bool) -> Result<()> {
+        let (Some(_), Some(cache)) = (self.medium, &self.cache) else {
+            return Ok(());
+        };
+        let mut command = Command::new(&cache.program);
+        let turn = if are_on { "on" } else { "off" };
+        command.arg("delays").arg(&cache.memory).arg(turn);
+        self.env.output(&mut command, TOOL_DEADLINE).map(drop)
     }
 
     /// How full the cache is, in thousandths; full where there is none.

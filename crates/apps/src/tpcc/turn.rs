@@ -8,6 +8,7 @@ use forebay_harness::Result;
 use crate::tpcc::consistency::Books;
 use crate::tpcc::contender::Contender;
 use crate::tpcc::drive::{Done, drive};
+use crate::tpcc::medium::Medium;
 use crate::tpcc::pace::Pace;
 use crate::tpcc::results::Measured;
 use crate::tpcc::schema::DATABASE;
@@ -22,6 +23,26 @@ const FULL_PER_MILLE: u64 = 900;
 /// A cache that isn't full after so many warm-ups holds all there is.
 const WARM_UPS_MAX: u64 = 5;
 
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    pub contender: Contender,
+    /// As slow as that while it is measured; none as it is.
+    pub medium: Option<Medium>,
+    pub round: usize,
+}
+
+impl Subject {
+    /// For progress and for what went wrong.
+    pub fn title(&self) -> String {
+        let contender = self.contender.title();
+        match self.medium {
+            None => contender.to_owned(),
+            Some(medium) => format!("{contender} on {}", medium.title()),
+        }
+    }
+}
+
 /// What came out.
 #[derive(Debug)]
 pub struct Turn {
@@ -32,14 +53,16 @@ pub struct Turn {
 
 /// # Errors
 /// Whatever failed; or a signal came. Nothing is left of it then either.
-pub fn run(
-    site: &Site,
-    pace: &Pace,
-    image: &Path,
-    (contender, round): (Contender, usize),
-) -> Result<Turn> {
+pub fn run(site: &Site, pace: &Pace, image: &Path, subject: Subject) -> Result<Turn> {
+    let Subject {
+        contender,
+        medium,
+        round,
+    } = subject;
     // Dropped last: the server's files are on it.
-    let mut stack = Stack::open(site, contender, image)?;
+    let mut stack = Stack::open(site, (contender, medium), image)?;
+    // Only what is measured has to be waited for.
+    stack.set_delays(false)?;
     // Reads bring the database into the kernel's pages, and into the cache what fits.
     read_all(&stack.data())?;
     let server = Server::start(&stack.env, &stack.data(), pace.buffer_pool_bytes())?;
@@ -58,11 +81,14 @@ pub fn run(
         // Nobody does anything when the counters are read: what is counted is of these transactions, and of what the
         // server and the kernel do in the meantime.
         let before = stack.counters()?;
+        stack.set_delays(true)?;
         let (done, elapsed) = drive(terminals, pace.goal)?;
+        stack.set_delays(false)?;
         let counted = stack.counters()? - before;
         all += done;
         measured.push(Measured {
             contender,
+            medium,
             users,
             round,
             done,

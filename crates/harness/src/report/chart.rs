@@ -34,6 +34,8 @@ pub struct Series {
     pub colour: Option<usize>,
     /// What others say, not what was measured: bars are hatched, lines broken, marks hollow.
     pub is_hatched: bool,
+    /// Another form of what has this colour in the same chart: bars, lines and marks are faint.
+    pub is_faint: bool,
 }
 
 impl Series {

@@ -70,7 +70,7 @@ impl Chart {
         let mut x = LEFT;
         for (index, series) in self.measured() {
             let ink = Ink::new(index, series, id);
-            legend_entry(ink, &series.name, (x, foot + 56.0), &mut svg);
+            legend_entry(ink, true, &series.name, (x, foot + 56.0), &mut svg);
             x += 36.0 + LETTER * series.name.chars().count() as f64;
         }
         svg + "</svg>"
@@ -121,7 +121,8 @@ mod tests {
             ..Chart::default()
         };
         let svg = chart.to_svg("one");
-        assert_eq!(svg.matches("<rect").count(), 1);
+        // Its bar, and the legend's.
+        assert_eq!(svg.matches("<rect").count(), 1 + 1);
         // To the axis in the middle, 198 units of half the width.
         assert!(
             svg.contains("x=\"230.0\" y=\"11.0\" width=\"198.0\""),

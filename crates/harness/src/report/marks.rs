@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use super::chart::Series;
 use super::escape;
 
-/// How a series is drawn: its colour, and what others say hatched or hollow.
+/// How a series is drawn: its colour, what others say hatched or hollow, another form of the same faint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ink<'a> {
     colour: usize,
     is_hatched: bool,
+    is_faint: bool,
     /// Of the chart; patterns are named after it.
     id: &'a str,
 }
@@ -20,7 +21,16 @@ impl<'a> Ink<'a> {
         Ink {
             colour: series.colour(index),
             is_hatched: series.is_hatched,
+            is_faint: series.is_faint,
             id,
+        }
+    }
+
+    /// The same, faint.
+    pub(crate) fn faint(self) -> Ink<'a> {
+        Ink {
+            is_faint: true,
+            ..self
         }
     }
 
@@ -42,7 +52,6 @@ impl<'a> Ink<'a> {
         self,
         (x, top): (f64, f64),
         (width, height): (f64, f64),
-        is_faint: bool,
         hint: &str,
         svg: &mut String,
     ) {
@@ -53,29 +62,35 @@ impl<'a> Ink<'a> {
             ),
             false => ("mark", String::new()),
         };
-        let faint = if is_faint { " faint" } else { "" };
         let _ = write!(
             svg,
-            "<rect class=\"{class} series-{}{faint}\"{fill} x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
+            "<rect class=\"{class} series-{}{}\"{fill} x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
              height=\"{height:.1}\">{}</rect>",
             self.colour,
+            self.faint_class(),
             title(hint)
         );
+    }
+
+    fn faint_class(self) -> &'static str {
+        if self.is_faint { " faint" } else { "" }
     }
 
     /// The class of a line through marks.
     pub(crate) fn line_class(self) -> String {
         let broken = if self.is_hatched { " broken" } else { "" };
-        format!("line series-{}{broken}", self.colour)
+        format!("line series-{}{broken}{}", self.colour, self.faint_class())
     }
 
     /// A mark of the colour's own shape around a point.
     pub(crate) fn mark(self, (x, y): (f64, f64), hint: &str, svg: &mut String) {
         let title = title(hint);
-        let class = match self.is_hatched {
-            true => format!("class=\"hollow series-{}\"", self.colour),
-            false => format!("class=\"mark series-{}\"", self.colour),
-        };
+        let kind = if self.is_hatched { "hollow" } else { "mark" };
+        let class = format!(
+            "class=\"{kind} series-{}{}\"",
+            self.colour,
+            self.faint_class()
+        );
         let polygon = |corners: &[(f64, f64)]| {
             let corners = corners.iter();
             let corners: Vec<String> = corners
@@ -113,10 +128,16 @@ pub(crate) fn said_line((left, right): (f64, f64), y: f64, svg: &mut String) {
     );
 }
 
-/// A series' mark, or a bit of its bar where it is hatched, and its name.
-pub(crate) fn legend_entry(ink: Ink<'_>, name: &str, (x, y): (f64, f64), svg: &mut String) {
-    match ink.is_hatched {
-        true => ink.bar((x, y - 10.0), (12.0, 11.0), false, "", svg),
+/// What stands for a series' numbers in the plot, a bit of its bar or its mark, and its name.
+pub(crate) fn legend_entry(
+    ink: Ink<'_>,
+    has_bars: bool,
+    name: &str,
+    (x, y): (f64, f64),
+    svg: &mut String,
+) {
+    match has_bars {
+        true => ink.bar((x, y - 10.0), (12.0, 11.0), "", svg),
         false => ink.mark((x + 6.0, y - 4.0), "", svg),
     }
     let _ = write!(

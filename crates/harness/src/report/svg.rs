@@ -48,15 +48,14 @@ impl Chart {
             ink.pattern(&mut svg);
             match self.shape {
                 Shape::Lines => self.draw_line((index, ink), &scale, &mut svg),
-                // A bar says by its length how much; there is no length from nought on powers of ten.
-                _ if self.is_logarithmic => self.draw_marks((index, ink), turn, &scale, &mut svg),
-                _ => self.draw_bars((index, ink), turn, &scale, &mut svg),
+                _ if self.has_bars() => self.draw_bars((index, ink), turn, &scale, &mut svg),
+                _ => self.draw_marks((index, ink), turn, &scale, &mut svg),
             }
         }
         for ((x, line), (index, series)) in legend.into_iter().zip(self.measured()) {
             let y = HEIGHT + LEGEND_GAP + line * LEGEND_LINE + 6.0;
             let ink = Ink::new(index, series, id);
-            legend_entry(ink, &series.name, (x, y), &mut svg);
+            legend_entry(ink, self.has_bars(), &series.name, (x, y), &mut svg);
         }
         svg + "</svg>"
     }
@@ -89,6 +88,11 @@ impl Chart {
         };
         let names = self.measured().map(|(_, series)| series.name.as_str());
         names.map(place).collect()
+    }
+
+    /// A bar says by its length how much; there is no length from nought on powers of ten.
+    fn has_bars(&self) -> bool {
+        self.shape == Shape::Bars && !self.is_logarithmic
     }
 
     /// How wide a place is.
@@ -246,17 +250,17 @@ impl Chart {
             let hint = self.hint(index, place, value);
             let (x, width) = self.slot(place, turn);
             let width = (width - 1.0).max(1.0);
-            let mut bar = |top: f64, foot: f64, is_faint: bool| {
+            let mut bar = |ink: Ink<'_>, top: f64, foot: f64| {
                 let size = (width, (foot - top).max(0.5));
-                ink.bar((x, top), size, is_faint, &hint, svg);
+                ink.bar((x, top), size, &hint, svg);
             };
             let part = self.series[index].parts.get(place).copied().flatten();
             match part.and_then(|part| scale.place(part)).map(y_of) {
                 Some(middle) => {
-                    bar(middle, y_of(0.0), false);
-                    bar(y, middle, true);
+                    bar(ink, middle, y_of(0.0));
+                    bar(ink.faint(), y, middle);
                 }
-                None => bar(y, y_of(0.0), false),
+                None => bar(ink, y, y_of(0.0)),
             }
             let said = self.series[index].said.get(place).copied().flatten();
             if let Some(y) = said.and_then(|said| scale.place(said)).map(y_of) {
@@ -373,7 +377,19 @@ mod tests {
         assert_eq!(svg.matches("class=\"spread\"").count(), 1, "{svg}");
         assert_eq!(svg.matches("class=\"said\"").count(), 1, "{svg}");
         assert_eq!(svg.matches(" faint\"").count(), 1, "{svg}");
-        assert_eq!(svg.matches("<rect").count(), 4 + 1, "{svg}");
+        // Four numbers, one in two parts, and two names.
+        assert_eq!(svg.matches("<rect").count(), 4 + 1 + 2, "{svg}");
+    }
+
+    #[test]
+    fn a_faint_series_is_faint_in_the_plot_and_in_the_legend() {
+        for (shape, faint) in [(Shape::Bars, 3 + 1), (Shape::Lines, 1 + 3 + 1)] {
+            let mut chart = chart(shape);
+            chart.series[0].is_faint = true;
+            let svg = chart.to_svg("one");
+            assert_eq!(svg.matches(" faint\"").count(), faint, "{svg}");
+            assert_eq!(svg.matches("series-0 faint\"").count(), faint, "{svg}");
+        }
     }
 
     #[test]
@@ -403,7 +419,8 @@ mod tests {
     #[test]
     fn bars_stand_on_the_axis() {
         let svg = chart(Shape::Bars).to_svg("one");
-        assert_eq!(svg.matches("<rect").count(), 4);
+        // Four numbers and two names.
+        assert_eq!(svg.matches("<rect").count(), 4 + 2);
         assert!(svg.contains("aria-labelledby=\"one-title one-desc\""));
     }
 }

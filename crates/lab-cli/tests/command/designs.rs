@@ -4,16 +4,18 @@
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use forebay::{Pool, PoolOptions};
 use forebay_serve::{Client, Request, control_path};
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::load::{load, verify, wait_for};
 use crate::test_env::{DISK_BYTES, Daemon, TestEnv, skips_without_fuse};
 use forebay_harness::nbd;
 
-const DESIGNS: [&str; 4] = ["classic", "ubj", "tinca", "spindle"];
+const DESIGNS: [&str; 5] = ["classic", "ubj", "tinca", "spindle", "forebay"];
 
 fn create(env: &TestEnv, design: &str) {
     let made = env.ask(&[
@@ -182,6 +184,100 @@ fn which_design_a_memory_holds_is_found_and_need_not_be_named() {
     daemon.end();
 }
 
+/// Reads of blocks that are far from each other, none of them cached.
+const READS: u64 = 4;
+/// What an HDD takes to find such a block.
+const SEEK: Duration = Duration::from_millis(4);
+
+fn read_far_blocks(client: &mut nbd::Client, first: u64) -> Duration {
+    let began = Instant::now();
+    for number in 0..READS {
+        let offset = first + number * (2 << 20);
+        assert_eq!(client.read(offset, 4096).unwrap(), [0; 4096]);
+    }
+    began.elapsed()
+}
+
+#[test]
+fn a_design_is_as_slow_as_asked_for_until_its_delays_are_turned_off() {
+    for design in DESIGNS {
+        let env = TestEnv::new();
+        create(&env, design);
+        let slow = [
+            "--backing-delay",
+            "hdd",
+            "--memory-delay",
+            "pcm",
+            "--cleaner",
+        ];
+        let daemon = serve_with(&env, design, &[&["--nbd", "NBD"], &slow[..]].concat());
+        let delays = |are_on: bool| json!({"backing": "hdd", "memory": "pcm", "are_on": are_on});
+        assert_eq!(env.ask(&["stat", "POOL"])["delays"], delays(true));
+        let mut client = nbd::Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+        assert!(
+            read_far_blocks(&mut client, 3 << 20) >= SEEK * READS as u32,
+            "{design}"
+        );
+        let turned = env.ask(&["delays", "POOL", "off"]);
+        assert_eq!(turned["delays"], delays(false));
+        client.write(4096, &[7; 8192]).unwrap();
+        assert_eq!(client.read(4096, 8192).unwrap(), [7; 8192]);
+        let turned = env.ask(&["delays", "POOL", "on"]);
+        assert_eq!(turned["delays"], delays(true));
+        assert!(
+            read_far_blocks(&mut client, 4 << 20) >= SEEK * READS as u32,
+            "{design}"
+        );
+        drop(client);
+        daemon.end();
+        assert_eq!(env.run(&["delays", "POOL", "off"]).code, 5);
+    }
+}
+
+#[test]
+fn with_the_cleaner_threads_make_room() {
+    for design in DESIGNS {
+        let env = TestEnv::new();
+        create(&env, design);
+        let daemon = serve_with(&env, design, &["--nbd", "NBD", "--cleaner"]);
+        let mut client = nbd::Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+        // Twice what the cache holds.
+        let piece = [5; 64 << 10];
+        for offset in (0..DISK_BYTES).step_by(piece.len()) {
+            client.write(offset, &piece).unwrap();
+        }
+        let stat = env.ask(&["stat", "POOL"]);
+        assert!(
+            stat["totals"]["evictions"].as_u64().unwrap() > 1000,
+            "{design}: {stat}"
+        );
+        for offset in (0..DISK_BYTES).step_by(piece.len()) {
+            assert!(
+                client.read(offset, piece.len()).unwrap() == piece,
+                "{design}: {offset}"
+            );
+        }
+        drop(client);
+        daemon.end();
+    }
+}
+
+#[test]
+fn a_pool_is_served_where_forebay_is_asked_for_by_name() {
+    let env = TestEnv::new();
+    let options = PoolOptions::new(env.path("pool"), 8 << 20);
+    Pool::create(&options).unwrap().close().unwrap();
+    let daemon = serve(&env, "forebay");
+    let mut client = nbd::Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+    client.write(4096, &[7; 4096]).unwrap();
+    drop(client);
+    daemon.end();
+    // It is a pool as any other afterwards, with the block dirty in it.
+    let pool = Pool::open(&[env.path("pool")]).unwrap();
+    assert_eq!(pool.stats().dirty_blocks, 1);
+    pool.close().unwrap();
+}
+
 #[test]
 fn another_engine_or_another_disk_is_refused() {
     let env = TestEnv::new();
@@ -235,7 +331,11 @@ fn a_pool_of_forebay_is_never_overwritten_nor_taken_for_a_cache() {
         "NBD",
     ];
     let named = [&serve[..], &["--engine", "tinca", "--accept-stale"]].concat();
-    for command in [&create[..], &forced, &serve, &named] {
+    let own = [
+        "create", "POOL", "--size", "8M", "--engine", "forebay", "--force",
+    ];
+    let own = [&own[..], &["--backing", "BACKING"]].concat();
+    for command in [&create[..], &forced, &serve, &named, &own] {
         let refused = env.run(command);
         assert_eq!(refused.code, 3, "{command:?}: {}", refused.stderr);
         let says = refused.stderr.contains("a pool of Forebay") && refused.stderr.contains("/pool");
@@ -279,9 +379,24 @@ fn arguments_that_make_no_sense_are_refused() {
             "spindle",
         ),
         (
-            [&create[..], &["--engine", "forebay"]].concat(),
+            [
+                &serve[..],
+                &classic,
+                &["--nbd", "NBD", "--backing-delay", "tape"],
+            ]
+            .concat(),
             2,
-            "the command forebay",
+            "ssd, hdd and none",
+        ),
+        (
+            [
+                &serve[..],
+                &classic,
+                &["--nbd", "NBD", "--memory-delay", "core"],
+            ]
+            .concat(),
+            2,
+            "stt-ram",
         ),
         ([&create[..], &odd].concat(), 1, "whole blocks"),
         ([&serve[..], &["--nbd", "NBD"]].concat(), 2, "--backing"),

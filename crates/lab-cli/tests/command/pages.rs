@@ -20,6 +20,7 @@ fn every_command_has_help_with_an_example_and_a_man_page_with_the_exit_codes() {
         "serve",
         "stat",
         "flush",
+        "delays",
         "completions",
     ] {
         assert!(help.stdout.contains(command), "{command}");

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use forebay::Result;
 use forebay_harness::OthersWatch;
 
+use crate::engines::EngineName;
 pub use crate::measure::Spread;
 pub use blocks::{BlockJob, BlockOutcome, Pattern};
 pub use counts::{counts_cells, counts_rows};
@@ -56,18 +57,34 @@ impl Cell {
     pub fn name(&self) -> String {
         match self {
             Cell::Work(cell) => cell.name(),
-            Cell::Blocks(BlockCell { contender, job }) => {
-                let subject = match contender {
-                    Contender::Raw => "raw memory".to_owned(),
-                    Contender::Engine(engine) => engine.to_string(),
-                };
-                format!(
-                    "{subject}, {} threads, {} KiB, {} % writes",
-                    job.threads,
-                    job.request_bytes >> 10,
-                    job.write_percent
-                )
-            }
+            Cell::Blocks(BlockCell { contender, job }) => format!(
+                "{contender}, {} threads, {} KiB, {} % writes",
+                job.threads,
+                job.request_bytes >> 10,
+                job.write_percent
+            ),
+        }
+    }
+
+    /// The engine in it, if there is one.
+    #[must_use]
+    pub fn engine(&self) -> Option<EngineName> {
+        match self {
+            Cell::Work(cell) => Some(cell.engine),
+            Cell::Blocks(cell) => cell.contender.engine(),
+        }
+    }
+
+    /// The same with the cleaner that all designs have in common: the comparison that conclusions rest on. Forebay's is the
+    /// same cell.
+    #[must_use]
+    pub fn with_cleaner(self) -> Cell {
+        match self {
+            Cell::Work(cell) => Cell::Work(cell.with_cleaner()),
+            Cell::Blocks(cell) => Cell::Blocks(BlockCell {
+                contender: cell.contender.with_cleaner(),
+                ..cell
+            }),
         }
     }
 }
@@ -116,9 +133,10 @@ impl Laboratory {
     }
 
     /// Measures a cell once more, unless that was done as often as the scope says; one of the study's jobs as often at once. A
-    /// failure is noted in [`Laboratory::failures`]. Called off, it ends soon and remembers nothing.
+    /// failure is noted in [`Laboratory::failures`], and takes its round's place: the next run is of the next round. Called off, it
+    /// ends soon and remembers nothing.
     pub fn measure(&mut self, cell: &Cell) {
-        let done = self.runs.get(cell).map_or(0, Runs::count);
+        let done = self.runs.get(cell).map_or(0, Runs::rounds);
         if done >= self.scope.runs {
             return;
         }
@@ -134,7 +152,13 @@ impl Laboratory {
                     self.remember(cell, Run { outcome, others });
                 }
             }
-            Err(error) => self.fail(format!("{}: {error}", cell.name())),
+            Err(error) => {
+                self.fail(format!("{}: {error}", cell.name()));
+                // A job's turns are measured all at once, or none is.
+                if let Cell::Work(_) = cell {
+                    self.runs.entry(cell.clone()).or_default().push(None);
+                }
+            }
         }
     }
 
@@ -148,7 +172,7 @@ impl Laboratory {
     /// Keeps a run. What is exact has to be what it was in the runs before.
     fn remember(&mut self, cell: &Cell, run: Run) {
         let runs = self.runs.entry(cell.clone()).or_default();
-        runs.push(run);
+        runs.push(Some(run));
         let mut both = runs.iter().map(|run| &run.outcome);
         if let (Cell::Work(work), Some(first), Some(last)) = (cell, both.next(), both.last())
             && work.is_exact()

@@ -15,44 +15,50 @@ pub struct Run {
     pub others: Option<f64>,
 }
 
-/// The runs of one cell, in the order of their rounds.
+/// The runs of one cell, one a round; none in a round in which it failed.
 #[derive(Clone, Debug, Default)]
-pub struct Runs(Vec<Run>);
+pub struct Runs(Vec<Option<Run>>);
 
 impl Runs {
-    /// So many runs.
+    /// A run for each round.
     #[must_use]
-    pub fn new(runs: Vec<Run>) -> Runs {
+    pub fn new(runs: Vec<Option<Run>>) -> Runs {
         Runs(runs)
     }
 
-    /// One more.
-    pub fn push(&mut self, run: Run) {
+    /// That of the next round; none where it failed.
+    pub fn push(&mut self, run: Option<Run>) {
         self.0.push(run);
     }
 
-    /// Each of them.
+    /// Each that did not fail.
     pub fn iter(&self) -> impl Iterator<Item = &Run> {
-        self.0.iter()
+        self.0.iter().flatten()
     }
 
-    /// How many there are.
+    /// How many did not fail.
     #[must_use]
     pub fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// How many rounds there were.
+    #[must_use]
+    pub fn rounds(&self) -> usize {
         self.0.len()
     }
 
-    /// The numbers of all runs; fewer where a run has no such number.
+    /// The number of each round; none where it failed or has no such number.
     #[must_use]
-    pub fn numbers(&self, metric: Metric) -> Vec<f64> {
-        let outcomes = self.0.iter().map(|run| &run.outcome);
-        outcomes.filter_map(|outcome| metric.of(outcome)).collect()
+    pub fn numbers(&self, metric: Metric) -> Vec<Option<f64>> {
+        let of = |run: &Option<Run>| metric.of(&run.as_ref()?.outcome);
+        self.0.iter().map(of).collect()
     }
 
     /// The middle and the ends of a number.
     #[must_use]
     pub fn spread(&self, metric: Metric) -> Option<Spread> {
-        Spread::of(self.numbers(metric))
+        Spread::of(self.numbers(metric).into_iter().flatten().collect())
     }
 
     /// The middle of a number.
@@ -64,7 +70,7 @@ impl Runs {
     /// The most that others took of the machine's processors in any of the runs.
     #[must_use]
     pub fn others(&self) -> Option<f64> {
-        let others = self.0.iter().filter_map(|run| run.others);
+        let others = self.iter().filter_map(|run| run.others);
         others.reduce(f64::max)
     }
 }
@@ -86,9 +92,10 @@ mod tests {
             others,
         };
         let runs = Runs::new(vec![
-            run(30.0, Some(0.0)),
-            run(10.0, Some(0.7)),
-            run(20.0, None),
+            Some(run(30.0, Some(0.0))),
+            Some(run(10.0, Some(0.7))),
+            None,
+            Some(run(20.0, None)),
         ]);
         let spread = Spread {
             median: 20.0,
@@ -98,5 +105,8 @@ mod tests {
         assert_eq!(runs.spread(Metric::RequestsPerSecond), Some(spread));
         assert_eq!(runs.spread(Metric::LinesPerWrite), None);
         assert_eq!(runs.others(), Some(0.7));
+        assert_eq!((runs.count(), runs.rounds()), (3, 4));
+        let numbers = [Some(30.0), Some(10.0), None, Some(20.0)];
+        assert_eq!(runs.numbers(Metric::RequestsPerSecond), numbers);
     }
 }

@@ -1,5 +1,6 @@
 //! What a run covers, and what it runs on.
 
+use std::fmt;
 use std::time::Duration;
 
 use forebay::EmulatedMedia;
@@ -71,6 +72,40 @@ pub enum Contender {
     Raw,
     /// An engine over it.
     Engine(EngineName),
+    /// The same with the cleaner that all designs have in common.
+    Cleaned(EngineName),
+}
+
+impl Contender {
+    /// The engine, if there is one.
+    #[must_use]
+    pub const fn engine(self) -> Option<EngineName> {
+        match self {
+            Contender::Raw => None,
+            Contender::Engine(engine) | Contender::Cleaned(engine) => Some(engine),
+        }
+    }
+
+    /// The same with the cleaner; raw memory and Forebay, whose own always works, as they are.
+    #[must_use]
+    pub fn with_cleaner(self) -> Contender {
+        match self {
+            Contender::Engine(engine) if engine != EngineName::Forebay => {
+                Contender::Cleaned(engine)
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contender::Raw => f.write_str("raw memory"),
+            Contender::Engine(engine) => write!(f, "{engine}"),
+            Contender::Cleaned(engine) => write!(f, "{engine} with the cleaner"),
+        }
+    }
 }
 
 /// The medium of the study: memory as it is.

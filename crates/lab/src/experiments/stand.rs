@@ -9,7 +9,7 @@ use forebay::{Backing, MemoryStore, PersistenceDomain, RegionOptions, Result};
 use super::blocks::{BlockJob, BlockOutcome, EngineTarget, RawTarget, Target, fill, read_all};
 use super::scope::{Contender, STUDY_MEDIA, Scope};
 use crate::disk::{DiskKind, EmulatedDisk};
-use crate::engines::{self, EngineOptions};
+use crate::engines::{self, EngineOptions, Watermarks};
 use crate::scratch;
 
 /// Memory or an engine that holds a working set.
@@ -36,13 +36,13 @@ impl Stand {
             .domain(PersistenceDomain::Adr)
             .media(STUDY_MEDIA);
         let region = scratch::region(folder, cache_bytes, &region_options)?;
-        let (target, disk): (Box<dyn Target>, _) = match contender {
-            Contender::Raw => {
+        let (target, disk): (Box<dyn Target>, _) = match contender.engine() {
+            None => {
                 let target = RawTarget(region);
                 fill(&target, span_bytes, scope.seed)?;
                 (Box::new(target), None)
             }
-            Contender::Engine(name) => {
+            Some(name) => {
                 let disk_bytes = (2 * span_bytes).max(cache_bytes);
                 let store = Arc::new(MemoryStore::new(disk_bytes));
                 let disk = Arc::new(EmulatedDisk::new(store, DiskKind::Ssd));
@@ -50,6 +50,7 @@ impl Stand {
                 disk.set_waiting(false);
                 let options = EngineOptions {
                     flushes_content: scope.flushes_content,
+                    cleaner: matches!(contender, Contender::Cleaned(_)).then(Watermarks::default),
                     ..EngineOptions::default()
                 };
                 let engine = engines::create(name, region, backing, &options)?;

@@ -70,11 +70,7 @@ fn of_ours(
                 .collect(),
             ranges: spreads.iter().map(|spread| ends(*spread)).collect(),
             colour: colour_of(series.key),
-            // Of its design's colour, and faint.
-            parts: match series.key.ends_with(CLEANED) {
-                true => vec![Some(0.0); result.places.len()],
-                false => Vec::new(),
-            },
+            is_faint: series.key.ends_with(CLEANED),
             ..Series::default()
         };
         (series.key, drawn)

@@ -27,15 +27,24 @@ pub(super) struct Comparison {
     pub(super) forebay: Option<f64>,
     /// Of numbers in the figure's own unit: whether that is a share of all.
     is_share: bool,
+    /// A time, measured while others used the processors: it says too little to be held against the paper's.
+    is_loaded: bool,
 }
 
 impl Comparison {
-    /// Whether ours is near the paper's, and says the same; none where there is nothing to compare.
+    /// Whether it would be judged, had it not been measured on a loaded machine.
+    pub(super) fn is_put_off(&self) -> bool {
+        self.is_loaded && self.reported.is_shape && self.ours.is_some()
+    }
+
+    /// Whether ours is near the paper's, and says the same; none where there is nothing to compare, or ours is a time of a
+    /// loaded machine.
     ///
     /// Being near is not enough where the paper's number is itself near to what no difference at all would give: a ratio has
     /// to be on the paper's side of 1, half as far from it at least, and of a share what lacks to all of it has to be near, too.
     pub(super) fn is_like(&self) -> Option<bool> {
-        let ours = self.ours.filter(|_| self.reported.is_shape)?;
+        let is_judged = self.reported.is_shape && !self.is_loaded;
+        let ours = self.ours.filter(|_| is_judged)?;
         if ours <= 0.0 {
             // None at all is not near to some.
             return Some(self.paper <= 0.0);
@@ -82,6 +91,7 @@ fn compare_one(result: &FigureResult, reported: &'static Reported) -> Vec<Compar
                 result.figure.metric,
                 Metric::HitRatio | Metric::WriteHitRatio
             ),
+            is_loaded: result.is_loaded(),
         }
     };
     match reported.value {
@@ -194,7 +204,7 @@ fn capitalised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::testing::figure;
+    use crate::figures::testing::{figure, loaded};
 
     const MIXES: [&str; 3] = ["3/7", "5/5", "7/3"];
 
@@ -285,6 +295,7 @@ mod tests {
             ours: Some(ours),
             forebay: None,
             is_share: true,
+            is_loaded: false,
         };
         assert_eq!(share(0.80, 1.0).is_like(), Some(false));
         assert_eq!(share(0.93, 1.0).is_like(), Some(false));
@@ -292,6 +303,23 @@ mod tests {
         assert_eq!(likes(&result("tinca-11a", &["webproxy"], &[1.0])), [false]);
         // Two of them as good as the third are so in the paper as well.
         assert!(is_as_uneven(0.9, 1.0) && !is_as_uneven(0.9, 1.2) && is_as_uneven(1.1, 1.2));
+    }
+
+    #[test]
+    fn times_of_a_loaded_machine_are_not_judged_and_counts_are() {
+        let speeds: [(&'static str, &[f64]); 2] =
+            [("classic", &[100.0; 3]), ("tinca", &[250.0, 210.0, 90.0])];
+        let times = loaded("tinca-7a", &MIXES, &speeds);
+        let comparisons = compare(&times);
+        assert_eq!(comparisons.len(), 3);
+        for one in &comparisons {
+            assert!(one.ours.is_some() && one.is_like().is_none() && one.is_put_off());
+        }
+        assert!(sentences(&times, &comparisons).is_empty());
+        let shares: [(&'static str, &[f64]); 2] = [("classic", &[1.0]), ("tinca", &[1.0])];
+        for one in compare(&loaded("tinca-12c", &["PCM, SSD"], &shares)) {
+            assert!(one.is_like() == Some(false) && !one.is_put_off());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use forebay_harness::Shape;
 
 use crate::engines::EngineName;
-use crate::experiments::{Cell, Metric, Scope, WorkCell};
+use crate::experiments::{Cell, Metric, Scope};
 
 /// Which paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,20 +101,14 @@ impl Plan {
 }
 
 impl PlannedSeries {
-    /// The same with the cleaner; none where that is nothing else, or the series is no engine's under a workload.
+    /// The same with the cleaner; none where that is nothing else, or the series is no engine's own.
     fn with_cleaner(&self) -> Option<PlannedSeries> {
-        let work = |cell: &Option<Cell>| match cell {
-            Some(Cell::Work(cell)) => Some(cell.clone()),
-            Some(Cell::Blocks(_)) | None => None,
-        };
-        let cells: Vec<WorkCell> = self.cells.iter().map(work).collect::<Option<_>>()?;
-        let engine = cells.first()?.engine;
+        let engine = self.cells.first()?.as_ref()?.engine()?;
         let key = engine
             .with_cleaner()
             .filter(|_| self.key == engine.as_str())?;
-        let cleaned = cells
-            .into_iter()
-            .map(|cell| Some(Cell::Work(cell.with_cleaner())));
+        let cells = self.cells.iter();
+        let cleaned = cells.map(|cell| Some(cell.clone()?.with_cleaner()));
         Some(PlannedSeries {
             key,
             name: format!("{}, cleaner", self.name),
@@ -124,14 +118,13 @@ impl PlannedSeries {
 }
 
 impl Figure {
-    /// Its plan within a scope; of a throughput, with the cleaner that all designs have in common beside each design as
-    /// printed.
+    /// Its plan within a scope; of times, with the cleaner that all designs have in common beside each design as printed.
     #[must_use]
     pub fn planned(&self, scope: &Scope) -> Plan {
         let plan = (self.plan)(scope);
-        match self.metric {
-            Metric::WritesPerSecond | Metric::OperationsPerSecond => plan.with_cleaner(),
-            _ => plan,
+        match self.metric.is_timed() {
+            true => plan.with_cleaner(),
+            false => plan,
         }
     }
 

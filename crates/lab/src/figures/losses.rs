@@ -22,8 +22,10 @@ const INODES: &str = "Of metadata alone Spindle flushes ten lines for an inode o
      with a checksum and writes the block back later, which makes as many lines or a few percent more for a third of the fences.";
 
 /// Every figure with a place, and every number with a workload, at which one of the papers' caches is better by more than a little.
+/// Times of a loaded machine say of neither that it is.
 pub(super) fn table(results: &[FigureResult], counts: &[CountsRow]) -> TextTable {
-    let of_figures = results.iter().filter_map(|result| {
+    let judged = results.iter().filter(|result| !result.is_loaded());
+    let of_figures = judged.filter_map(|result| {
         let places = (0..result.places.len()).filter_map(|place| {
             let is_less_better = result.figure.metric.is_less_better()?;
             let spread = |key| result.spread(result.series(key)?, place);
@@ -64,7 +66,7 @@ fn row(
 }
 
 fn of_rows(counts: &[CountsRow]) -> Vec<Vec<String>> {
-    type Number = fn(&CountsRow) -> Spread;
+    type Number = fn(&CountsRow) -> Option<Spread>;
     let columns: [(&str, bool, &str, Number); 8] = [
         ("lines/write, as printed", true, INODES, |row| {
             exactly(row.lines_per_write)
@@ -88,16 +90,20 @@ fn of_rows(counts: &[CountsRow]) -> Vec<Vec<String>> {
             "operations/s, as printed",
             false,
             WRITES_BACK_BESIDE,
-            |row| Spread {
-                median: row.ops_per_s,
-                least: row.ops_per_s_least,
-                most: row.ops_per_s_most,
+            |row| {
+                idle(row).map(|row| Spread {
+                    median: row.ops_per_s,
+                    least: row.ops_per_s_least,
+                    most: row.ops_per_s_most,
+                })
             },
         ),
-        ("operations/s, with the cleaner", false, "", |row| Spread {
-            median: row.ops_per_s_cleaner,
-            least: row.ops_per_s_cleaner_least,
-            most: row.ops_per_s_cleaner_most,
+        ("operations/s, with the cleaner", false, "", |row| {
+            idle(row).map(|row| Spread {
+                median: row.ops_per_s_cleaner,
+                least: row.ops_per_s_cleaner_least,
+                most: row.ops_per_s_cleaner_most,
+            })
         }),
     ];
     let mut workloads: Vec<&str> = counts.iter().map(|row| row.workload.as_str()).collect();
@@ -107,7 +113,7 @@ fn of_rows(counts: &[CountsRow]) -> Vec<Vec<String>> {
         .filter_map(|(what, is_less_better, why, number)| {
             let places = workloads.iter().filter_map(|workload| {
                 let is_of = |row: &&CountsRow, key| row.workload == *workload && row.engine == key;
-                let spread = |key| counts.iter().find(|row| is_of(row, key)).map(number);
+                let spread = |key| number(counts.iter().find(|row| is_of(row, key))?);
                 Some(format!("{workload}: {}", lost(is_less_better, spread)?))
             });
             row("Every engine on every workload", what, places, why)
@@ -115,12 +121,17 @@ fn of_rows(counts: &[CountsRow]) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-fn exactly(number: f64) -> Spread {
-    Spread {
+/// A row whose times can be judged.
+fn idle(row: &CountsRow) -> Option<&CountsRow> {
+    (!row.is_loaded).then_some(row)
+}
+
+fn exactly(number: f64) -> Option<Spread> {
+    Some(Spread {
         median: number,
         least: number,
         most: number,
-    }
+    })
 }
 
 /// What is lost, in words: to the best of those that are better by more than a little and whose runs do not overlap with ours.
@@ -151,7 +162,7 @@ fn lost(is_less_better: bool, spread: impl Fn(&'static str) -> Option<Spread>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::testing::figure;
+    use crate::figures::testing::{figure, loaded};
 
     #[test]
     fn the_best_of_those_that_are_apart_wins_and_none_at_all_is_less_than_some() {
@@ -188,6 +199,8 @@ mod tests {
         assert_eq!(table.rows.len(), 1);
         assert_eq!(table.rows[0][2], "3/7: 80.0; tinca 250");
         assert_eq!(table.rows[0][3], WRITES_BACK_BESIDE);
+        let loaded = loaded("tinca-7a", &["3/7", "5/5", "7/3"], &values);
+        assert!(super::table(&[loaded], &[]).rows.is_empty());
     }
 
     #[test]
@@ -205,11 +218,8 @@ mod tests {
             })
         };
         assert_eq!(lost(false, spread), None);
-        assert_eq!(
-            lost(true, |key| spread(key).map(|one| exactly(one.median))),
-            None
-        );
-        let apart = |key| spread(key).map(|one| exactly(one.median));
+        assert_eq!(lost(true, |key| exactly(spread(key)?.median)), None);
+        let apart = |key| exactly(spread(key)?.median);
         assert_eq!(lost(false, apart).as_deref(), Some("90.0; tinca 100"));
     }
 

@@ -75,6 +75,7 @@ pub fn select(names: &[String]) -> Result<Vec<Figure>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::EngineName;
     use crate::paper::{REPORTED, Reported};
 
     fn selected(names: &[&str]) -> Vec<&'static str> {
@@ -134,6 +135,32 @@ mod tests {
                     assert!(has_key(key), "{name}: {key}");
                     assert!(place.is_none_or(has_place), "{name}: {place:?}");
                 }
+            }
+        }
+    }
+
+    /// Which is faster is told by them.
+    #[test]
+    fn every_figure_of_times_has_each_design_with_the_cleaner_too() {
+        for figure in all() {
+            let plan = figure.planned(&Scope::quick(1));
+            for engine in EngineName::ALL {
+                let position = |key| plan.series.iter().position(|series| series.key == key);
+                let (Some(printed), Some(key)) = (position(engine.as_str()), engine.with_cleaner())
+                else {
+                    continue;
+                };
+                let cleaned = figure.metric.is_timed().then_some(printed + 1);
+                assert_eq!(position(key), cleaned, "{}: {key}", figure.name);
+                let cells = |series: usize| plan.series[series].cells.iter();
+                let pairs = cleaned
+                    .into_iter()
+                    .flat_map(|at| cells(printed).zip(cells(at)));
+                assert!(
+                    pairs.clone().all(|(one, other)| one != other),
+                    "{}",
+                    figure.name
+                );
             }
         }
     }

@@ -53,7 +53,13 @@ fn lead(report: &Report<'_>) -> Vec<String> {
     let comparisons: Vec<Comparison> = report.results.iter().flat_map(compare).collect();
     let compared: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
     let like = compared.iter().filter(|is_like| **is_like).count();
+    let put_off = comparisons.iter().filter(|one| one.is_put_off()).count();
     let mut lead = report.setting.sentences();
+    if put_off > 0 {
+        lead.push(format!(
+            "{put_off} of the papers' numbers are times that others' load spoilt; they are not judged."
+        ));
+    }
     if !compared.is_empty() {
         lead.push(format!(
             "Of the papers' {} numbers that could be compared, {like} hold.",
@@ -84,7 +90,8 @@ fn method(report: &Report<'_>) -> Section {
          medium's and the disk's delays emulated, and vary from run to run. The same work has the same counts in every run, which is \
          asserted, but for Forebay and for designs with the cleaner, whose threads choose when to write back."
             .to_owned(),
-        "Each figure has a plot of ratios to its baseline and a plot as measured; a design has one colour in all of them. What the \
+        "Each figure has a plot of ratios to its baseline and a plot as measured; a design has one colour in all of them, and of times \
+         stands there twice: as printed, and faint with the cleaner that all have in common. Which is faster is told by the second. What the \
          paper's text says of it stands beside, hatched or hollow. The papers' plots are not text, so a figure whose prose has no numbers \
          shows ours alone."
             .to_owned(),
@@ -210,10 +217,36 @@ mod tests {
     use super::*;
     use crate::experiments::Scope;
     use crate::figures::Setting;
-    use crate::figures::testing::figure;
+    use crate::figures::testing::{figure, loaded};
     use forebay_harness::{Machine, OthersWatch};
 
     const SPEEDS: [(&str, &[f64]); 2] = [("classic", &[100.0, 100.0]), ("tinca", &[250.0, 200.0])];
+
+    #[test]
+    fn times_of_a_loaded_machine_do_not_count_among_those_that_hold() {
+        let results = [
+            figure("tinca-7a", &["3/7", "5/5"], &SPEEDS),
+            loaded(
+                "spindle-6-webproxy",
+                &["16 KiB"],
+                &[("tinca", &[1.0]), ("spindle", &[1.4])],
+            ),
+        ];
+        let report = Report {
+            scope: &Scope::quick(7),
+            setting: &Setting::since(&OthersWatch::begin(), Machine::here()),
+            results: &results,
+            counts: &[],
+            failures: &[],
+        };
+        let lead = lead(&report).join(" ");
+        for wanted in [
+            "1 of the papers' numbers are times",
+            "2 numbers that could be compared",
+        ] {
+            assert!(lead.contains(wanted), "{lead}");
+        }
+    }
 
     #[test]
     fn the_page_says_its_scale_and_what_failed() {

@@ -84,6 +84,8 @@ impl FigureResult {
         };
         let rounds = numbers(key, place)?.into_iter();
         let rounds = rounds.zip(numbers(over, over_place)?);
+        // A round of which one side failed has no ratio.
+        let rounds = rounds.filter_map(|(value, divisor)| value.zip(divisor));
         let ratios = rounds.filter(|(_, divisor)| *divisor > 0.0);
         Spread::of(ratios.map(|(value, divisor)| value / divisor).collect())
     }
@@ -107,5 +109,82 @@ impl FigureResult {
     pub fn is_loaded(&self) -> bool {
         let is_loaded = self.others().is_some_and(|others| others > LOADED_FROM);
         self.figure.metric.is_timed() && is_loaded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::engines::EngineName;
+    use crate::experiments::{Cell, Extent, Scope, WorkCell, loads};
+    use crate::figures::{PlannedSeries, select};
+    use crate::workload::Scale;
+
+    /// A folder that is made only after the first of them has failed in the first round.
+    fn two_rounds(cells: [&Cell; 2], folder: &Path) -> Laboratory {
+        let scope = Scope {
+            runs: 2,
+            ..Scope::quick(1)
+        };
+        let is_called_off = Arc::new(AtomicBool::new(false));
+        let mut laboratory = Laboratory::new(scope, folder.to_owned(), is_called_off);
+        laboratory.measure(cells[0]);
+        std::fs::create_dir(folder).expect("a folder");
+        laboratory.measure(cells[1]);
+        for cell in cells {
+            laboratory.measure(cell);
+        }
+        laboratory
+    }
+
+    #[test]
+    fn a_run_that_failed_leaves_the_others_in_their_rounds() {
+        let cell = |engine| {
+            Cell::Work(WorkCell {
+                extent: Some(Extent {
+                    cache_bytes: 4 << 20,
+                    warm_up: 8,
+                    operations: 64,
+                }),
+                ..WorkCell::new(engine, loads::fio(Scale::one_over(16_384), 50))
+            })
+        };
+        let cells = [cell(EngineName::Tinca), cell(EngineName::Ubj)];
+        let folder = tempfile::tempdir().expect("a folder");
+        let laboratory = two_rounds([&cells[0], &cells[1]], &folder.path().join("regions"));
+        let series = |key, cell: &Cell| PlannedSeries {
+            key,
+            name: key.into(),
+            cells: vec![Some(cell.clone())],
+        };
+        let plan = Plan {
+            places: vec!["5/5".into()],
+            series: vec![series("tinca", &cells[0]), series("ubj", &cells[1])],
+        };
+        let figure = select(&["tinca-7a".into()]).expect("a figure").remove(0);
+        let metric = figure.metric;
+        let speeds = |cell| -> Vec<f64> {
+            let runs = laboratory.runs(cell).expect("measured").iter();
+            runs.map(|run| metric.of(&run.outcome).expect("a speed"))
+                .collect()
+        };
+        let (ours, theirs) = (speeds(&cells[0]), speeds(&cells[1]));
+        assert_eq!(
+            (ours.len(), theirs.len()),
+            (1, 2),
+            "{:?}",
+            laboratory.failures()
+        );
+        let result = FigureResult::collect(figure, plan, &laboratory);
+        let ratio = result.ratio_spread(("tinca", 0), ("ubj", 0)).expect("one");
+        let of_the_second_round = ours[0] / theirs[1];
+        assert_eq!(
+            (ratio.least, ratio.most),
+            (of_the_second_round, of_the_second_round)
+        );
     }
 }

@@ -165,10 +165,7 @@ fn by_contender<Place: Copy>(
         });
         PlannedSeries {
             key,
-            name: match contender {
-                Contender::Raw => "raw memory".into(),
-                Contender::Engine(engine) => engine.to_string(),
-            },
+            name: contender.to_string(),
             cells: cells.collect(),
         }
     });

@@ -15,6 +15,24 @@ pub(super) fn figure(
     places: &[&str],
     series: &[(&'static str, &[f64])],
 ) -> FigureResult {
+    figure_beside(0.0, name, places, series)
+}
+
+/// The same, measured while others took a processor.
+pub(super) fn loaded(
+    name: &str,
+    places: &[&str],
+    series: &[(&'static str, &[f64])],
+) -> FigureResult {
+    figure_beside(1.0, name, places, series)
+}
+
+fn figure_beside(
+    others: f64,
+    name: &str,
+    places: &[&str],
+    series: &[(&'static str, &[f64])],
+) -> FigureResult {
     let mut figures = select(&[name.to_owned()]).expect("a figure");
     let runs = |writes_per_s: &f64| {
         let measurement = Measurement {
@@ -30,9 +48,9 @@ pub(super) fn figure(
         let outcome = Outcome::Work(Box::new(WorkOutcome { measurement, media }));
         let run = Run {
             outcome,
-            others: Some(0.0),
+            others: Some(others),
         };
-        Some(Runs::new(vec![run; 3]))
+        Some(Runs::new(vec![Some(run); 3]))
     };
     FigureResult {
         figure: figures.remove(0),

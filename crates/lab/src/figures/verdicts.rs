@@ -11,8 +11,9 @@ use super::losses;
 use crate::measure::CountsRow;
 
 const HOLDS: &str = "A number holds if ours is within a factor of 1.25 of the paper's and tells the designs apart as it does: a ratio at least half as far from \
-     1, on the same side; of a share what lacks to all of it is near, too. A flat answer holds nothing. “On a model” is a figure whose \
-     real program the lab does not run.";
+     1, on the same side; of a share what lacks to all of it is near, too. A flat answer holds nothing. Times that were measured while others \
+     used the processors are not judged, neither here nor below; counts are. “On a model” is a figure whose real program the lab does \
+     not run.";
 
 /// The section of a page.
 pub(super) fn section(results: &[FigureResult], counts: &[CountsRow]) -> Section {
@@ -115,6 +116,9 @@ fn verdict(
     let holding = likes.iter().filter(|holds| **holds).count();
     let verdict = match (likes.len(), holding) {
         (0, _) if comparisons.is_empty() => "the text has no number".into(),
+        (0, _) if comparisons.iter().any(Comparison::is_put_off) => {
+            "times of a loaded machine: not judged".into()
+        }
         (0, _) => "its numbers are of what is not in this report".into(),
         (all, holding) if holding == all => format!("holds ({all} of {all})"),
         (all, 0) => format!("does not hold (0 of {all})"),
@@ -133,7 +137,7 @@ fn verdict(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::testing::figure;
+    use crate::figures::testing::{figure, loaded};
 
     fn row_of(name: &str, results: &[FigureResult]) -> Vec<String> {
         let rows = section(results, &[]).words[0].1.rows.clone();
@@ -154,6 +158,10 @@ mod tests {
         assert_eq!(row[2], "2.50; 2.10; 0.900 ✗");
         assert_eq!(row[3], "in part (2 of 3)");
         assert!(!row[4].is_empty(), "a reason");
+        let loaded = [loaded("tinca-7a", &["3/7", "5/5", "7/3"], &values)];
+        let row = row_of("Tinca, Figure 7a", &loaded);
+        assert_eq!(row[2], "2.50; 2.10; 0.900");
+        assert_eq!(row[3], "times of a loaded machine: not judged");
         assert_eq!(
             row_of("Tinca, Figure 7b", &results)[3],
             "not in this run: forebay-lab run tinca-7b"

@@ -6,8 +6,8 @@ use crate::figures::Paper::Tinca;
 
 const REAL_SERVER: &str = "With a real server, MariaDB on ext4 over each cache served as a disk: make bench-tpcc. Here a model of the transactions' \
      pages stands in, whose pages nearly all hit. It would take a quiet machine and the minutes that the paper ran to compare rates.";
-const DELAYED_SERVER: &str = "A model of the transactions' pages. It would take daemons that make a disk and a memory slower than they are to have it \
-     with make bench-tpcc's real server.";
+const DELAYED_SERVER: &str = "With a real server, MariaDB on ext4 over each cache served with these delays: make bench-tpcc. Here a model of the \
+     transactions' pages stands in. It would take a quiet machine and the minutes that the paper ran to compare rates.";
 const REAL_CLUSTER: &str = "Missing: the cluster. It would take four machines with a network between them, HDFS or GlusterFS with its clients, and a \
      kernel under each node's files; one node's file-system model stands in.";
 
