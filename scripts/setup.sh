@@ -154,6 +154,8 @@ for purpose in "${@:-build}"; do
         # What ours is measured beside.
         want_optional dmsetup dmsetup "the kernel's caches to compare with"
         want_optional make-bcache bcache-tools "bcache to compare with"
+        want_optional nbdkit nbdkit "a slow disk in guests"
+        want_optional nbd-client nbd-client "a slow disk in guests"
         # Whose pages power cuts must not tear. The package of the first makes an empty database.
         want_optional pgbench postgresql "PostgreSQL under power cuts"
         want_optional mariadbd mariadb-server-core "MariaDB under power cuts"

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use forebay_harness::{Row, RunOptions, SubjectOptions, rows};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::measure::{grid, ratios, writes};
+use crate::measure::{grid, layers, ratios, writes};
 use crate::{Daemon, Result, Scratch, cuts, failing_disk, guest, torn};
 
 /// What is done under the kernels of guests
@@ -26,6 +26,9 @@ enum Command {
     FailingDisk(failing_disk::Arguments),
     /// The block cache study's grid: grid.json, grid.csv and grid.html
     Grid(GridArguments),
+    /// Where requests' time goes, layer by layer, and the requests of each device, the study's figures 1, 4, 6 and 10:
+    /// layers.json, layers.csv and layers.html
+    Layers(LayersArguments),
     /// Ours beside other servers and caches, as ratios
     Ratios(RowsArguments),
     /// How often ext4's bytes are written
@@ -57,14 +60,30 @@ struct GridArguments {
     json: bool,
 }
 
+#[derive(Args, Debug)]
+struct LayersArguments {
+    #[command(flatten)]
+    subject: SubjectOptions,
+    #[command(flatten)]
+    options: layers::Options,
+    /// Print the rows as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Does it; true if all is well.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Cuts(arguments) => cuts::run(arguments),
         Command::Torn(arguments) => torn::run(arguments),
         Command::FailingDisk(arguments) => failing_disk::run(arguments),
-        Command::Grid(_) | Command::Ratios(_) | Command::Writes(_) if has_no_guests() => Ok(true),
+        Command::Grid(_) | Command::Layers(_) | Command::Ratios(_) | Command::Writes(_)
+            if has_no_guests() =>
+        {
+            Ok(true)
+        }
         Command::Grid(arguments) => run_grid(arguments),
+        Command::Layers(arguments) => run_layers(arguments),
         Command::Ratios(arguments) => run_rows(arguments, ratios::run),
         Command::Writes(arguments) => run_rows(arguments, writes::run),
     }
@@ -113,6 +132,19 @@ fn run_grid(arguments: &GridArguments) -> Result<bool> {
     let daemon = daemon(&arguments.subject, &logs)?;
     let list = grid::run(&daemon, &arguments.options)?;
     rows::print(&list, arguments.json)?;
-    println!("{}", arguments.options.out.join("grid.html").display());
+    if !arguments.json {
+        println!("{}", arguments.options.out.join("grid.html").display());
+    }
+    Ok(true)
+}
+
+fn run_layers(arguments: &LayersArguments) -> Result<bool> {
+    let logs = Scratch::new()?;
+    let daemon = daemon(&arguments.subject, &logs)?;
+    let list = layers::run(&daemon, &arguments.options)?;
+    rows::print(&list, arguments.json)?;
+    if !arguments.json {
+        println!("{}", arguments.options.out.join("layers.html").display());
+    }
     Ok(true)
 }

@@ -107,7 +107,6 @@ fn verdict(
                 format!("not in this run: {}", entry.command())
             }
             Standing::Elsewhere(command) => format!("elsewhere: {command}"),
-            Standing::Missing => "MISSING".into(),
             Standing::Drawing => "nothing to measure".into(),
         };
         return (verdict, entry.words.into());
@@ -167,8 +166,8 @@ mod tests {
             "not in this run: forebay-lab run tinca-7b"
         );
         assert_eq!(
-            row_of("block cache study, Figure 1", &results)[3],
-            "MISSING"
+            row_of("block cache study, Figure 1:", &results)[3],
+            "elsewhere: make rig-grid"
         );
     }
 }

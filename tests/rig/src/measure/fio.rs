@@ -9,13 +9,15 @@ use super::KIB;
 use crate::{Guest, Result};
 
 /// Longest that a run may take beyond its own time.
-const GRACE: Duration = Duration::from_secs(120);
+pub const GRACE: Duration = Duration::from_secs(120);
 
 /// Where the next request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Anywhere, by a seed.
     Random,
+    /// Anywhere in the job's own part of the span, by a seed.
+    RandomApart,
     /// After the last one; several jobs share the span.
     Sequential,
 }
@@ -57,6 +59,15 @@ pub struct Pace {
     pub time: Duration,
 }
 
+/// What came out, and of how many requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// Requests that ended in the time that counts.
+    pub requests: f64,
+    /// What came out.
+    pub outcome: Outcome,
+}
+
 /// What came out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
@@ -73,9 +84,10 @@ impl Job {
     pub fn run(&self, guest: &mut Guest, device: &str, pace: Pace, seed: u64) -> Result<Outcome> {
         let script = self.command(device, pace, seed);
         let limit = pace.ramp + pace.time + GRACE;
-        parse(&guest.must_run(&script, limit)?).map_err(|error| {
-            format!("fio on {device} said what cannot be read: {error}\n{script}").into()
-        })
+        let counted = parse(&guest.must_run(&script, limit)?).map_err(|error| {
+            format!("fio on {device} said what cannot be read: {error}\n{script}")
+        })?;
+        Ok(counted.outcome)
     }
 
     /// Runs it on a device of this machine.
@@ -83,18 +95,26 @@ impl Job {
         let script = self.command(device, pace, seed);
         let limit = pace.ramp + pace.time + GRACE;
         let mut shell = Command::new("bash");
-        parse(&forebay_harness::output(
-            shell.args(["-c", &script]),
-            limit,
-        )?)
+        let text = forebay_harness::output(shell.args(["-c", &script]), limit)?;
+        Ok(parse(&text)?.outcome)
     }
 
-    fn command(&self, device: &str, pace: Pace, seed: u64) -> String {
+    /// Requests that all its threads keep on their way.
+    pub fn slots(&self) -> u32 {
+        let depth = match self.engine {
+            Engine::Synchronous => 1,
+            Engine::Asynchronous(depth) => depth,
+        };
+        self.jobs * depth
+    }
+
+    /// What a shell is told.
+    pub fn command(&self, device: &str, pace: Pace, seed: u64) -> String {
         let (access, write_percent) = (self.access, self.write_percent);
         let pattern = match (access, write_percent) {
-            (Access::Random, 0) => "randread",
-            (Access::Random, 100) => "randwrite",
-            (Access::Random, _) => "randrw",
+            (Access::Random | Access::RandomApart, 0) => "randread",
+            (Access::Random | Access::RandomApart, 100) => "randwrite",
+            (Access::Random | Access::RandomApart, _) => "randrw",
             (Access::Sequential, 0) => "read",
             (Access::Sequential, 100) => "write",
             (Access::Sequential, _) => "rw",
@@ -106,7 +126,7 @@ impl Job {
         // Each job of a sequential run has its own part, or all would read the same at the same time.
         let (size, increment) = match access {
             Access::Random => (self.span_bytes, 0),
-            Access::Sequential => {
+            Access::RandomApart | Access::Sequential => {
                 let part = self.span_bytes / u64::from(self.jobs);
                 (part, part)
             }
@@ -137,7 +157,7 @@ pub fn pass(guest: &mut Guest, device: &str, span_bytes: u64, is_write: bool) ->
 }
 
 /// Reads fio's JSON; notes may stand before it.
-fn parse(text: &str) -> Result<Outcome> {
+pub fn parse(text: &str) -> Result<Counted> {
     let start = text.find('{').ok_or("no JSON")?;
     let report: Value = serde_json::from_str(&text[start..])?;
     let job = &report["jobs"][0];
@@ -161,10 +181,13 @@ fn parse(text: &str) -> Result<Outcome> {
     if count == 0.0 {
         return Err("no request was made".into());
     }
-    Ok(Outcome {
-        iops: sum("iops")?,
-        bytes_per_s: sum("bw_bytes")?,
-        latency_us: waited_ns / count / 1e3,
+    Ok(Counted {
+        requests: count,
+        outcome: Outcome {
+            iops: sum("iops")?,
+            bytes_per_s: sum("bw_bytes")?,
+            latency_us: waited_ns / count / 1e3,
+        },
     })
 }
 
@@ -178,13 +201,16 @@ mod tests {
             {"jobs": [{"error": 0,
               "read": {"total_ios": 30, "iops": 300.0, "bw_bytes": 1000, "lat_ns": {"mean": 10000.0}},
               "write": {"total_ios": 10, "iops": 100.0, "bw_bytes": 500, "lat_ns": {"mean": 50000.0}}}]}"#;
-        let outcome = parse(text).expect("a report");
-        let wanted = Outcome {
-            iops: 400.0,
-            bytes_per_s: 1500.0,
-            latency_us: 20.0,
+        let counted = parse(text).expect("a report");
+        let wanted = Counted {
+            requests: 40.0,
+            outcome: Outcome {
+                iops: 400.0,
+                bytes_per_s: 1500.0,
+                latency_us: 20.0,
+            },
         };
-        assert_eq!(outcome, wanted);
+        assert_eq!(counted, wanted);
         assert!(parse("fio: failed").is_err());
     }
 }

@@ -8,6 +8,7 @@ use forebay_harness::{Row, median, progress_bar, rows};
 use indicatif::ProgressBar;
 
 use super::fio::{self, Outcome, Pace};
+use super::grid_claims;
 use super::grid_page::{self, Measured, shown};
 use super::points::{FITTING_BYTES, Figure, Point};
 use super::stage::{Contender, DISK, Latency, NONE, Stage};
@@ -211,7 +212,8 @@ fn write(folder: &Path, results: &[Measured], is_quick: bool) -> Result<Vec<Row>
     let csv = csv(results);
     forebay_harness::write_file(&folder.join("grid.csv"), csv.as_bytes())?;
     let json = std::fs::read_to_string(&json)?;
-    grid_page::page(results, is_quick, json, csv).write(&folder.join("grid.html"))?;
+    let said = grid_claims::claims(results);
+    grid_page::page(results, &said, is_quick, [json, csv]).write(&folder.join("grid.html"))?;
     Ok(list)
 }
 
@@ -243,7 +245,7 @@ fn csv(results: &[Measured]) -> String {
             fio::Engine::Asynchronous(depth) => ("libaio", depth),
         };
         let access = match job.access {
-            fio::Access::Random => "random",
+            fio::Access::Random | fio::Access::RandomApart => "random",
             fio::Access::Sequential => "sequential",
         };
         let outcome = &result.outcome;

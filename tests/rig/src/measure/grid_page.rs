@@ -2,6 +2,7 @@
 
 use forebay_harness::{Chart, Page, Section, Series, Shape};
 
+use super::claims::{self, Claim};
 use super::fio::Outcome;
 use super::points::{FITTING_BYTES, Figure, Point};
 use super::size_name;
@@ -34,7 +35,12 @@ pub fn shown(result: &Measured) -> (f64, &'static str) {
 }
 
 /// The page; the JSON and the CSV come along.
-pub fn page(results: &[Measured], is_quick: bool, json: String, csv: String) -> Page {
+pub fn page(
+    results: &[Measured],
+    said: &[Claim],
+    is_quick: bool,
+    [json, csv]: [String; 2],
+) -> Page {
     let mut lead = vec![
         "Caches of fast memory before a slow disk, on the grid of Lee et al., An Empirical Study on \
          NVM-based Block I/O Caches (APSys 2018): what finding a block costs, and what threads, writes and \
@@ -56,8 +62,9 @@ pub fn page(results: &[Measured], is_quick: bool, json: String, csv: String) -> 
             "A quick run: few points, once, 0.4 s each. It shows that all works, no more.".into(),
         );
     }
-    let sections = [lookup, threads, writes, mixed, synced, by_set].map(|of| of(results));
-    let sections = sections.into_iter().filter(|section| !section.is_empty());
+    let figures = [lookup, threads, writes, mixed, synced, by_set].map(|of| of(results));
+    let sections = std::iter::once(claims::section(said)).chain(figures);
+    let sections = sections.filter(|section| !section.is_empty());
     Page {
         title: "Block I/O caches on fast memory".into(),
         lead,

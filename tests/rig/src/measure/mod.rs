@@ -1,9 +1,12 @@
-//! Measurements in guests: the grid of the block cache study, ratios beside other servers and caches,
-//! and how often a file system's bytes are written.
+//! Measurements in guests: the grid of the block cache study, the layers that its requests pass, ratios beside
+//! other servers and caches, and how often a file system's bytes are written.
 
+mod claims;
 mod fio;
 pub mod grid;
+mod grid_claims;
 mod grid_page;
+pub mod layers;
 mod ours;
 mod points;
 pub mod ratios;

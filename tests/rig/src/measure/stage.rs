@@ -51,6 +51,11 @@ pub const DISK: Latency = Latency {
     guest_ms: 10,
     shown_us: 20_000,
 };
+/// An SSD, without a delay of the guest's: other devices there are as slow by themselves.
+pub const SSD: Latency = Latency {
+    guest_ms: 0,
+    shown_us: 100,
+};
 /// Memory: what a miss costs a cache itself.
 pub const NONE: Latency = Latency {
     guest_ms: 0,
@@ -179,7 +184,7 @@ impl Stage {
 }
 
 /// Our daemon: a pool as large as the peers' fast devices over a file as large as their slow ones.
-fn serve(daemon: &Daemon, folder: &Path, socket: &Path, latency: Latency) -> Result<Ours> {
+pub fn serve(daemon: &Daemon, folder: &Path, socket: &Path, latency: Latency) -> Result<Ours> {
     let backing = folder.join("disk");
     fill(&backing)?;
     let (low, high) = (DIRTY.0.to_string(), DIRTY.1.to_string());

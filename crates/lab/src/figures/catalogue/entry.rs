@@ -11,8 +11,6 @@ pub enum Standing {
     Modelled(&'static str),
     /// By this command.
     Elsewhere(&'static str),
-    /// Nowhere.
-    Missing,
     /// A drawing, or a list of what was used: there is nothing to measure.
     Drawing,
 }
@@ -28,7 +26,7 @@ pub struct Entry {
     pub title: &'static str,
     /// Where it is reproduced.
     pub standing: Standing,
-    /// What came out elsewhere, what is missing and what that would take, or where what is drawn is built.
+    /// What came out elsewhere, what a model lacks and what that would take, or where what is drawn is built.
     pub words: &'static str,
 }
 
@@ -61,7 +59,7 @@ impl Entry {
     pub const fn figure(&self) -> Option<&'static str> {
         match self.standing {
             Standing::Here(name) | Standing::Modelled(name) => Some(name),
-            Standing::Elsewhere(_) | Standing::Missing | Standing::Drawing => None,
+            Standing::Elsewhere(_) | Standing::Drawing => None,
         }
     }
 
@@ -71,7 +69,7 @@ impl Entry {
         match self.standing {
             Standing::Here(name) | Standing::Modelled(name) => format!("forebay-lab run {name}"),
             Standing::Elsewhere(command) => command.into(),
-            Standing::Missing | Standing::Drawing => "–".into(),
+            Standing::Drawing => "–".into(),
         }
     }
 }
