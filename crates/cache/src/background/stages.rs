@@ -54,6 +54,7 @@ impl Pipeline {
 
     /// The reclaimer's work: once fewer slots are free than is wanted, twice as many.
     pub(super) fn reclaim_stage(&self) -> Result<()> {
+        self.engine.wakeup().begin_reclaim();
         if !self.engine.low_on_space() {
             return Ok(());
         }

@@ -41,7 +41,7 @@ impl Engine {
     /// Has the background threads look, where fewer are free than reclaim keeps.
     pub(super) fn wake_if_low(&self) {
         if self.low_on_space() {
-            self.wakeup.notify_work();
+            self.wakeup.ask_for_reclaim();
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::options::RuntimeOptions;
 use crate::policy::pace::Pace;
 use crate::policy::watermarks::Watermarks;
+use crate::sync::{AtomicBool, Ordering};
 
 #[derive(Default)]
 struct State {
@@ -19,6 +20,8 @@ pub(crate) struct Wakeup {
     state: Mutex<State>,
     work: Condvar,
     space: Condvar,
+    /// A committer asked for reclaim, which has not begun since.
+    is_reclaim_asked: AtomicBool,
     /// How fast writers may go.
     pub(crate) pace: Pace,
     pub(crate) watermarks: Watermarks,
@@ -32,6 +35,7 @@ impl Wakeup {
             state: Mutex::default(),
             work: Condvar::new(),
             space: Condvar::new(),
+            is_reclaim_asked: AtomicBool::new(false),
             pace: Pace::new(slots.saturating_sub(kept_free), block_bytes),
             watermarks: Watermarks::new(options),
         }
@@ -58,6 +62,17 @@ impl Wakeup {
     pub(crate) fn notify_work(&self) {
         self.state().work_notices += 1;
         self.work.notify_all();
+    }
+    /// Wakes the background threads, once until reclaim has begun: committers that find no slot ask at each commit.
+    pub(crate) fn ask_for_reclaim(&self) {
+        // A committer that asks in vain took its slots before, and the reclaimer looks after it has cleared this.
+        if !self.is_reclaim_asked.swap(true, Ordering::AcqRel) {
+            self.notify_work();
+        }
+    }
+    /// Reclaim is about to look how much is free.
+    pub(crate) fn begin_reclaim(&self) {
+        self.is_reclaim_asked.swap(false, Ordering::AcqRel);
     }
     /// Wakes throttled writers.
     pub(crate) fn notify_space(&self) {

@@ -157,10 +157,16 @@ impl Slots {
     /// Takes a word of the set; what does not fit the magazine goes back.
     #[cold]
     fn refill(&self, magazine: Option<&Magazine>) -> Option<u32> {
+        let taken = match &self.groups {
+            Some(groups) => refill_from(groups, magazine),
+            None => self.refill_by_words(magazine),
+        };
+        // After the count sank: the committer that is told of it looks at that.
         self.was_refilled.store(true, Ordering::Relaxed);
-        if let Some(groups) = &self.groups {
-            return refill_from(groups, magazine);
-        }
+        taken
+    }
+
+    fn refill_by_words(&self, magazine: Option<&Magazine>) -> Option<u32> {
         loop {
             let found = self.refill_by_word(magazine)?;
             if found.is_some() {
@@ -291,7 +297,9 @@ fn refill_from(groups: &Groups, magazine: Option<&Magazine>) -> Option<u32> {
 impl SlotCache<'_> {
     /// Takes a free row of a pool with rows. Never waits for space.
     pub(crate) fn take_row(&self) -> Option<u32> {
-        self.slots.groups.as_ref()?.take_row()
+        let row = self.slots.groups.as_ref()?.take_row();
+        self.slots.was_refilled.store(true, Ordering::Relaxed);
+        row
     }
 
     /// Takes a slot, of a pool with rows one of a pair. Never waits for space.

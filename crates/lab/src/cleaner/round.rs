@@ -144,6 +144,8 @@ impl Cleaner {
         let mut on_disk = Ok(());
         for some in dirty.chunks(plan::round_blocks(cache.block_bytes())) {
             let copied = copy_some(cache, &mut round.buffer, &picked, some, &mut outcome);
+            // A commit whose fence failed meanwhile may have changed what was copied.
+            check_alive(cache.region())?;
             let numbers: Vec<u64> = copied.iter().map(|&number| picked[number].block).collect();
             on_disk = cache.disk().write_copied(&numbers, &round.buffer);
             if on_disk.is_err() {

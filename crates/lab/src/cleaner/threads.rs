@@ -53,7 +53,9 @@ impl<C: Cleanable + 'static> Cleaned<C> {
         let run = move || {
             let cleaner = cache.cleaner();
             let pause = || {
+                // Once it is due the stage asks the disk, if it has anything for it.
                 let retry_in = cleaner.health.retry_in(Instant::now());
+                let retry_in = retry_in.filter(|wait| !wait.is_zero());
                 retry_in.map_or(TICK, |wait| wait.clamp(PAUSE_MIN, TICK))
             };
             let mut seen = 0;
