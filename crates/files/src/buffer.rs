@@ -211,10 +211,7 @@ impl FileBuffer {
 
     /// Mode, owner, times or extended attributes of a file or directory were changed in the backing: its
     /// next [`SyncKind::All`](crate::SyncKind), or sync of the directory, makes that durable there.
-    ///
-    /// That is for changes which others made: see [`FileBuffer::change_attributes`].
     pub fn attributes_changed(&self, identity: FileIdentity) {
-        self.names.changed_without_record();
         self.registry.attributes_changed(identity);
     }
 

@@ -327,7 +327,6 @@ impl Directory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let readable = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
         observe::sync_all(readable)?;
-        self.buffer.names().settle()?;
         if let Some(change) = unsynced {
             self.buffer.registry().synced(identity, change);
         }

@@ -85,12 +85,10 @@ impl Registry {
             handle.offer_descriptor(descriptor)?;
             return Ok(handle);
         }
-        let history = shared.naming.history(descriptor.as_fd());
-        let is_known = history.is_made && files.unsynced.remove(&identity).is_none();
+        let is_known =
+            shared.naming.is_new(descriptor.as_fd()) && files.unsynced.remove(&identity).is_none();
         let target = Target::new(descriptor)?;
-        let has_chosen_time = history.has_chosen_time;
-        let content = Content::new(shared, target, is_known, has_chosen_time);
-        let content = Arc::new(content);
+        let content = Arc::new(Content::new(shared, target, is_known));
         if files.is_over {
             content.suspend(Suspender::End)?;
         }

@@ -364,9 +364,6 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
         };
         while incarnation.steps.len() < plan.steps {
             for step in script::draw(&mut rng, incarnation.newest(), &worker.open()) {
-                if !env.has_extended && matches!(step, Step::SetExtended(..)) {
-                    continue;
-                }
                 take(&mut incarnation, &mut worker, step)?;
             }
         }

@@ -20,7 +20,6 @@ mod sync;
 mod write;
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -44,8 +43,6 @@ pub(crate) struct Content {
     needs_sync: AtomicBool,
     /// Bytes written to the pool since the last sync that no caller asked to be durable.
     unasked_bytes: AtomicU64,
-    /// The log has a time of modification that a caller chose: a change must be recorded there.
-    has_chosen_time: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -129,12 +126,7 @@ impl Unsynced {
 impl Content {
     /// The content of a file that the pool has nothing of. `is_known` if all that was ever done to it is
     /// durable, or nothing was: it is new.
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        target: Target,
-        is_known: bool,
-        has_chosen_time: bool,
-    ) -> Content {
+    pub(crate) fn new(shared: &Arc<Shared>, target: Target, is_known: bool) -> Content {
         let mut state = State::default();
         state.unsynced.everything = !is_known;
         Content {
@@ -144,7 +136,6 @@ impl Content {
             syncing: Mutex::new(()),
             needs_sync: AtomicBool::new(!is_known),
             unasked_bytes: AtomicU64::new(0),
-            has_chosen_time: AtomicBool::new(has_chosen_time),
         }
     }
 
@@ -188,32 +179,10 @@ impl Content {
         }
     }
 
-    /// Mode, owner or times changed in the backing, past the log.
+    /// Mode, owner or times changed in the backing.
     pub(crate) fn attributes_changed(&self) {
-        self.shared.naming.changed_without_record();
         self.write_state().unsynced.attributes = true;
         self.needs_sync.store(true, Ordering::Release);
-    }
-
-    /// The log has a time of modification that a caller chose.
-    pub(crate) fn time_chosen(&self) {
-        self.has_chosen_time.store(true, Ordering::Release);
-    }
-
-    /// Before the content changes: recovery must not put a time over it that was chosen before.
-    fn begin_change(&self, state: &mut State) {
-        let is_chosen = self.has_chosen_time.load(Ordering::Acquire)
-            && self.has_chosen_time.swap(false, Ordering::AcqRel);
-        if is_chosen
-            && !mutated(Mutant::FilesOlderTimeReplayed)
-            && !self
-                .shared
-                .naming
-                .modified(self.target.descriptor().as_fd())
-        {
-            state.unsynced.attributes = true;
-            self.needs_sync.store(true, Ordering::Release);
-        }
     }
 
     /// Whether the pool has something of it.

@@ -7,8 +7,6 @@
 //! the way to it, before anything happens to it. After a mere kill, in the same mounting of the backing,
 //! the names are as programs left them and stay so.
 
-mod attributes;
-mod change;
 mod file_system;
 mod handles;
 mod introduce;
@@ -16,20 +14,16 @@ mod locate;
 mod log;
 mod media;
 mod operations;
-mod outcomes;
 mod pool;
 mod proof;
 mod real;
-mod real_attributes;
 mod reconcile;
-mod restore;
 mod root;
 mod search;
 mod space;
 mod table;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -41,21 +35,17 @@ use media::Record;
 
 use crate::mutants::{Mutant, mutated};
 
-pub use attributes::AttributeChange;
 pub(crate) use log::LogArea;
 pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
 pub(crate) use proof::hash;
 pub use real::KeepDescriptor;
 pub(crate) use real::{RealSpace, link_of, mounting_of};
 use reconcile::Reconciled;
-pub(crate) use restore::Pass;
 use space::NameSpace;
 pub(crate) use space::Renaming;
 use table::Table;
-use told::Told;
 
 use crate::metadata::FileId;
-use crate::naming::History;
 
 /// Room that an operation may need in the log: the way to a name that lies deep.
 const ROOM_BYTES: u64 = 128 << 10;
@@ -91,8 +81,6 @@ struct Inner {
     synced_ns: i128,
     /// The log tells of more than what was there before it.
     has_changes: bool,
-    /// Whether what the log says of attributes is what they are.
-    told: Told,
     /// Why nothing can be recorded any more.
     broken: Option<String>,
     /// Nothing has to be recorded any more: the pool is closed.
@@ -124,7 +112,6 @@ impl<S: NameSpace> Names<S> {
                 next_log: None,
                 synced_ns: i128::MIN,
                 has_changes: records.iter().any(is_change),
-                told: Told::default(),
                 broken: Some(String::from("names cannot be changed: not recovered yet")),
                 is_over: false,
                 ask: None,
@@ -176,7 +163,6 @@ impl<S: NameSpace> Names<S> {
         }
         inner.broken = None;
         inner.has_changes = false;
-        inner.told = Told::default();
         inner.table = Table::default();
         for record in records {
             inner.learn(record)?;
@@ -221,15 +207,14 @@ impl<S: NameSpace> Names<S> {
         inner.forget_if_gone(id);
     }
 
-    /// What was done to the inode here since the log began.
-    pub(crate) fn history_of(&self, identity: &space::Identity) -> History {
+    /// Whether the inode was made here since the log began.
+    pub(crate) fn has_made(&self, identity: &space::Identity) -> bool {
         let inner = self.lock();
-        let id = inner.table.find(identity);
-        let node = id.and_then(|id| inner.table.node(id));
-        node.map_or_else(History::default, |node| History {
-            is_made: node.creation.is_some(),
-            has_chosen_time: node.attributes.chosen_time().is_some(),
-        })
+        let node = inner
+            .table
+            .find(identity)
+            .and_then(|id| inner.table.node(id));
+        node.is_some_and(|node| node.creation.is_some())
     }
 
     /// Whether the log is so full that [`Names::checkpoint`] should be called.
@@ -266,11 +251,6 @@ impl<S: NameSpace> Names<S> {
         if inner.next_log.is_none() {
             inner.prepare_next_log();
         }
-        self.renew(inner)
-    }
-
-    /// The next log becomes the one that counts, while no thread may change names.
-    fn renew(&self, inner: &mut Inner) -> io::Result<()> {
         let synced_ns = self.space.now_ns();
         let synced = self.sync_for_trim();
         inner.switch_log(synced, synced_ns)
@@ -309,7 +289,6 @@ impl Inner {
         let error = match self.log.append(records) {
             Ok(true) => {
                 self.has_changes |= records.iter().any(is_change);
-                self.told.note(records);
                 match &mut self.next_log {
                     Some(next) => next.extend_from_slice(records),
                     None => self.ask_if_half_full(),
@@ -347,10 +326,9 @@ impl Inner {
         (self.draw)()
     }
 
-    /// An inode without a name that is not held will not be named again. If the log tells of attributes of
-    /// it, it may have names that the log does not know, and what is recorded next is of the same inode.
+    /// An inode without a name that is not held will not be named again.
     fn forget_if_gone(&mut self, id: FileId) {
-        let is_gone = |node: &table::Node| node.names.is_empty() && node.attributes.is_empty();
+        let is_gone = |node: &table::Node| node.names.is_empty();
         if self.table.node(id).is_some_and(is_gone) && !self.held.contains(&id) {
             self.table.forget(id);
             self.introduced.remove(&id);
@@ -361,8 +339,6 @@ impl Inner {
     /// the directories on the way there.
     fn prepare_next_log(&mut self) {
         let needed = self.needed();
-        // Write-back of what the pool has moves times, and puts them back later.
-        let keeps_times = !self.told.is_old();
         let mut records = Vec::new();
         for described in self.file_systems.values() {
             records.extend_from_slice(described);
@@ -382,12 +358,8 @@ impl Inner {
                 let place = place.clone();
                 records.push(Record::Link { id, place });
             }
-            let time = node.attributes.chosen_time().filter(|_| keeps_times);
-            let held_time = time.filter(|_| self.held.contains(&id));
-            records.extend(held_time.map(|outcome| Record::Attribute { id, outcome }));
         }
         self.next_log = Some(records);
-        self.told.next_log_begins();
         self.introduced = needed.into_iter().collect();
     }
 
@@ -418,8 +390,6 @@ impl Inner {
         }
         self.is_asked = false;
         self.has_changes = records.iter().any(is_change);
-        self.told.switched(&records);
-        self.table.forget_attributes_but(&records);
         self.synced_ns = self.synced_ns.max(synced_ns);
         let forgotten: Vec<FileId> = self
             .table
@@ -434,10 +404,6 @@ impl Inner {
 
 /// Whether the backing may be without what the record says.
 fn is_change(record: &Record) -> bool {
-    let is_attribute = matches!(record, Record::Attribute { .. });
-    if is_attribute && mutated(Mutant::FilesAttributesRetiredEarly) {
-        return false;
-    }
     !matches!(
         record,
         Record::Introduce { .. } | Record::Mounted { .. } | Record::FileSystem { .. }

@@ -252,7 +252,7 @@ impl<S: NameSpace> Names<S> {
 
 impl Inner {
     /// Nothing may be changed that could not be recorded.
-    pub(super) fn check(&self) -> io::Result<()> {
+    fn check(&self) -> io::Result<()> {
         match &self.broken {
             Some(reason) => Err(io::Error::other(reason.clone())),
             None => Ok(()),

@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use super::log::LogArea;
 use super::real::{KeepDescriptor, link_of};
 use super::reconcile::{Outcome, Reconciled};
-use super::{Names, Pass, RealSpace};
+use super::{Names, RealSpace};
 use crate::identity::FileIdentity;
 use crate::metadata::{FileId, MetadataArea};
-use crate::naming::{Found, History, NamesRecovery, Naming};
+use crate::naming::{Found, NamesRecovery, Naming};
 use crate::observe;
 
 /// Names of the kernel's directories.
@@ -56,23 +56,8 @@ impl Naming for Arc<RealNames> {
         self.acquire(&handle, &|| observe::sync_all(descriptor))
     }
 
-    fn history(&self, descriptor: BorrowedFd<'_>) -> History {
-        match RealSpace::seen_of(descriptor) {
-            Ok(seen) => self.history_of(&seen.identity),
-            Err(_) => History::default(),
-        }
-    }
-
-    fn modified(&self, descriptor: BorrowedFd<'_>) -> bool {
-        RealSpace::path_only(descriptor).is_ok_and(|inode| self.is_modified(&Arc::new(inode)))
-    }
-
-    fn changed_without_record(&self) {
-        RealNames::changed_without_record(self);
-    }
-
-    fn settle(&self) -> io::Result<()> {
-        RealNames::settle(self)
+    fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool {
+        RealSpace::seen_of(descriptor).is_ok_and(|seen| self.has_made(&seen.identity))
     }
 
     fn left_pool(&self, id: FileId) {
@@ -123,9 +108,7 @@ impl RealRecovery {
 
 impl NamesRecovery for RealRecovery {
     fn recover(&mut self, with_data: &HashSet<FileId>) -> io::Result<()> {
-        let mut reconciled = self.names.recover(with_data)?;
-        self.names.restore(&mut reconciled, Pass::RightsOfFiles)?;
-        self.reconciled = Some(reconciled);
+        self.reconciled = Some(self.names.recover(with_data)?);
         Ok(())
     }
 
@@ -149,9 +132,6 @@ impl NamesRecovery for RealRecovery {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(reconciled) = &mut self.reconciled {
-            self.names.restore(reconciled, Pass::Everything)?;
-        }
         self.names.begin()
     }
 }

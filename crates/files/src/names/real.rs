@@ -9,15 +9,13 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
-use rustix::fs::{Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use super::attributes::{AttributeChange, Moment};
 use super::file_system::{self, Mark};
 use super::handles;
 use super::proof::Proof;
-use super::real_attributes;
 use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace, Renaming};
 use super::space::{Seen, Sought, is_directory};
 use crate::identity::FileIdentity;
@@ -202,8 +200,6 @@ fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Se
         group: stat.stx_gid,
         node_device: rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
         made_ns: i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec),
-        accessed: moment(&stat.stx_atime),
-        modified: moment(&stat.stx_mtime),
     })
 }
 
@@ -217,13 +213,6 @@ fn proof(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags, born: Option<&
     match handles::handle_of(directory, name, flags) {
         Some((kind, handle)) => Proof::of_handle(kind, &handle, born_ns),
         None => born_ns.map_or(Proof::NOTHING, Proof::of_birth),
-    }
-}
-
-fn moment(time: &StatxTimestamp) -> Moment {
-    Moment {
-        seconds: time.tv_sec,
-        nanoseconds: time.tv_nsec,
     }
 }
 
@@ -350,11 +339,6 @@ impl NameSpace for RealSpace {
             rustix::fs::chmodat(directory, name, mode, AtFlags::empty())?;
         }
         Ok(())
-    }
-
-    fn change(&self, handle: &Arc<OwnedFd>, change: &AttributeChange<'_>) -> io::Result<()> {
-        let inode = handle.as_fd();
-        real_attributes::change(inode, || link_of(inode), change)
     }
 
     fn link(

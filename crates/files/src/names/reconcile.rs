@@ -39,8 +39,8 @@ pub(crate) struct Reconciled<S: NameSpace> {
     pub made: Vec<PathBuf>,
     /// What could not be brought about, in words.
     pub complaints: Vec<String>,
-    pub(super) table: Table,
-    pub(super) now: Located<S::Handle>,
+    table: Table,
+    now: Located<S::Handle>,
     lost: BTreeMap<FileId, String>,
 }
 

@@ -4,7 +4,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-use super::attributes::{AttributeChange, Moment};
 use super::file_system::Mark;
 use super::proof::Proof;
 use crate::metadata::FileId;
@@ -66,18 +65,11 @@ pub(crate) struct Seen {
     pub node_device: u64,
     /// When it was made or, where that is not known, last changed: nanoseconds since 1970.
     pub made_ns: i128,
-    /// When it was last read, and last modified.
-    pub accessed: Moment,
-    pub modified: Moment,
 }
 
 impl Seen {
     pub(crate) fn is_directory(&self) -> bool {
         is_directory(self.mode)
-    }
-
-    pub(crate) fn is_file(&self) -> bool {
-        self.mode & KIND_BITS == libc::S_IFREG
     }
 }
 
@@ -162,8 +154,6 @@ pub(crate) trait NameSpace {
         to: (&Self::Handle, &OsStr),
         how: Renaming,
     ) -> io::Result<()>;
-    /// Changes attributes of a held inode.
-    fn change(&self, handle: &Self::Handle, change: &AttributeChange<'_>) -> io::Result<()>;
     /// Which mounting of its file system an inode is on; none where changes could be forgotten while that
     /// lasts.
     fn mounting(&self, handle: &Self::Handle) -> io::Result<Option<Mounting>>;

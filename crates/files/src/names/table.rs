@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-use super::attributes::Attributes;
 use super::file_system::Mark;
 use super::media::Record;
 use super::space::{Creation, Identity, Mounting, Place};
@@ -36,8 +35,6 @@ pub(crate) struct Node {
     pub mentioned: BTreeSet<Place>,
     /// Another program took its name: where it is now is not known here.
     pub displaced: bool,
-    /// What was changed of its attributes.
-    pub attributes: Attributes,
 }
 
 impl Node {
@@ -142,24 +139,17 @@ impl Table {
                 let mode = creation.mode;
                 self.appear(*id, mode, *identity, Some(creation.clone()));
                 self.name(*id, place);
-                self.directory_changed(place);
             }
             Record::Link { id, place } => {
                 self.known(*id)?;
                 self.name(*id, place);
-                self.directory_changed(place);
             }
-            Record::Unlink { id, place } => {
-                self.unname(*id, place)?;
-                self.directory_changed(place);
-            }
+            Record::Unlink { id, place } => self.unname(*id, place)?,
             Record::Rename { id, from, to } => {
                 self.check_circle(*id, to)?;
                 self.unname(*id, from)?;
                 self.give_way(to);
                 self.name(*id, to);
-                self.directory_changed(from);
-                self.directory_changed(to);
             }
             Record::Exchange { one, other } => {
                 let at = |place| {
@@ -173,8 +163,6 @@ impl Table {
                 self.unname(second, other)?;
                 self.name(first, other);
                 self.name(second, one);
-                self.directory_changed(one);
-                self.directory_changed(other);
             }
             Record::Abort => return Err(String::from("nothing to abort")),
             Record::Remade { id, identity } => {
@@ -188,23 +176,8 @@ impl Table {
             Record::FileSystem { device, mark } => {
                 self.marks.insert(*device, *mark);
             }
-            Record::Attribute { id, outcome } => self.known(*id)?.attributes.apply(outcome),
         }
         Ok(())
-    }
-
-    /// All attributes are durable in the backing, but for what these records say.
-    pub(crate) fn forget_attributes_but(&mut self, records: &[Record]) {
-        for node in self.nodes.values_mut() {
-            node.attributes = Attributes::default();
-        }
-        for record in records {
-            if let Record::Attribute { id, outcome } = record
-                && let Some(node) = self.nodes.get_mut(id)
-            {
-                node.attributes.apply(outcome);
-            }
-        }
     }
 
     /// Applies a whole log: a record before an abort did not come about.
@@ -228,7 +201,6 @@ impl Table {
             names: BTreeSet::new(),
             mentioned: BTreeSet::new(),
             displaced: false,
-            attributes: Attributes::default(),
         });
         self.by_inode.insert((identity.device, identity.inode), id);
     }
@@ -258,13 +230,6 @@ impl Table {
         node.names.insert(place.clone());
         node.mentioned.insert(place.clone());
         node.displaced = false;
-    }
-
-    /// A name was made or removed here: a time that a caller chose before does not count any more.
-    fn directory_changed(&mut self, place: &Place) {
-        if let Some(directory) = self.nodes.get_mut(&place.parent) {
-            directory.attributes.forget_modified();
-        }
     }
 
     fn unname(&mut self, id: FileId, place: &Place) -> Result<(), String> {

@@ -3,7 +3,6 @@
 
 mod golden;
 mod killed;
-mod power;
 mod real;
 mod swapped;
 mod tree;
@@ -17,13 +16,10 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use super::Names;
-use super::attributes::AttributeChange;
 use super::reconcile::Reconciled;
-use super::restore::Pass;
 use super::space::{Creation, NameSpace, Renaming};
 use crate::metadata::FileId;
-use power::{Power, PoweredArea};
-use tree::{Disk, Keep, ModelSpace, Tree};
+use tree::{Disk, Keep, ModelSpace, Power, PoweredArea, Tree};
 
 /// One operation; numbers choose among what is there.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +46,6 @@ struct Life {
 }
 
 const AREA_BYTES: usize = 64 << 10;
-
-/// Kinds of steps.
-const KINDS: u8 = 18;
 
 /// The machine: its backing and its pool.
 struct World {
@@ -98,9 +91,7 @@ impl World {
         let next = Arc::clone(&self.next_id);
         let draw = Box::new(move || Ok(FileId(next.fetch_add(1, Ordering::Relaxed))));
         let names = Names::open(self.area.clone(), self.space.clone(), draw)?;
-        let mut found = names.recover(&self.held.iter().map(|(id, _)| *id).collect())?;
-        names.restore(&mut found, Pass::RightsOfFiles)?;
-        names.restore(&mut found, Pass::Everything)?;
+        let found = names.recover(&self.held.iter().map(|(id, _)| *id).collect())?;
         names.begin()?;
         Ok((names, found))
     }
@@ -149,7 +140,7 @@ impl World {
         let new = self.new_path(step);
         let (parent, name) = self.hold(&new);
         let name: &OsStr = name.as_os_str();
-        match step.kind % KINDS {
+        match step.kind % 16 {
             kind @ 0..=4 => {
                 self.makers += 1;
                 let (mode, target) = match kind {
@@ -215,36 +206,8 @@ impl World {
                 }
                 Ok(())
             }
-            15 => names.checkpoint(),
-            kind => self.change_attribute(names, step, kind == 16),
+            _ => names.checkpoint(),
         }
-    }
-
-    fn change_attribute(
-        &self,
-        names: &Names<ModelSpace>,
-        step: Step,
-        is_mode: bool,
-    ) -> io::Result<()> {
-        let Some(path) = self.any_path(step.one) else {
-            return Ok(());
-        };
-        let uid = self.tree().find(&path).unwrap();
-        let mode = 0o600 | (u32::from(step.name) % 64);
-        let value = vec![step.name; usize::from(step.other) % 2000];
-        let name = OsStr::new(["user.one", "user.two"][usize::from(step.name) % 2]);
-        let change = match (is_mode, step.other % 4) {
-            (true, _) => AttributeChange::Mode(mode),
-            (false, 0) => AttributeChange::Remove(name),
-            (false, _) => AttributeChange::Set {
-                name,
-                value: &value,
-                flags: rustix::fs::XattrFlags::empty(),
-            },
-        };
-        let is_recorded = names.change(&uid, &change)?;
-        assert!(is_recorded || self.space.power.is_off());
-        Ok(())
     }
 
     /// What a step would make of a tree, without a power failure.
@@ -260,7 +223,7 @@ impl World {
     }
 
     fn makers_before(&self, step: Step) -> u32 {
-        self.makers - u32::from(step.kind % KINDS <= 4)
+        self.makers - u32::from(step.kind % 16 <= 4)
     }
 }
 

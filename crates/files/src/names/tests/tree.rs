@@ -6,15 +6,42 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use super::power::Power;
-use crate::names::attributes::{AttributeChange, Moment};
 use crate::names::file_system::Mark;
+use crate::names::log::LogArea;
 use crate::names::proof::Proof;
 use crate::names::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace};
 use crate::names::space::{Renaming, Seen, Sought};
 
 /// Every directory has this too, and every look at it fails: a dead mount, say.
 const UNSEEN: &str = "unseen";
+
+/// Fails everything after so many steps.
+#[derive(Default)]
+pub(crate) struct Power(Mutex<Option<u64>>);
+
+impl Power {
+    pub(crate) fn last(&self, steps: Option<u64>) {
+        *self.0.lock().unwrap() = steps;
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        *self.0.lock().unwrap() == Some(0)
+    }
+
+    fn step(&self) -> io::Result<()> {
+        match &mut *self.0.lock().unwrap() {
+            None => Ok(()),
+            Some(0) => Err(io::Error::other("the power is off")),
+            Some(left) => {
+                *left -= 1;
+                match *left {
+                    0 => Err(io::Error::other("the power goes off")),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
 
 /// Which of the changes that were not synced a crash keeps.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +58,6 @@ struct Inode {
     generation: u64,
     creation: Creation,
     made_ns: i128,
-    extended: BTreeMap<OsString, Vec<u8>>,
 }
 
 type Entry = (u64, OsString);
@@ -42,9 +68,6 @@ enum Change {
     Link(u64, Entry),
     Rename(Entry, Entry, Renaming),
     Remove(Entry),
-    Mode(u64, u32),
-    Owner(u64, u32, u32),
-    Extended(u64, OsString, Option<Vec<u8>>),
 }
 
 const ROOT: u64 = 1;
@@ -56,18 +79,8 @@ pub(crate) struct Tree {
     entries: BTreeMap<Entry, u64>,
 }
 
-/// What a name stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
-    maker: u32,
-    mode: u32,
-    target: OsString,
-    first_name: PathBuf,
-    extended: BTreeMap<OsString, Vec<u8>>,
-}
-
-/// What every name stands for.
-pub(crate) type Shape = BTreeMap<PathBuf, Look>;
+/// What a name stands for: its maker, its mode, its target, the first of its names.
+pub(crate) type Shape = BTreeMap<PathBuf, (u32, u32, OsString, PathBuf)>;
 
 impl Tree {
     fn new() -> Tree {
@@ -82,7 +95,6 @@ impl Tree {
                 target: OsString::new(),
             },
             made_ns: -1,
-            extended: BTreeMap::new(),
         };
         Tree {
             inodes: BTreeMap::from([(ROOT, root)]),
@@ -177,21 +189,6 @@ impl Tree {
                 self.entries.remove(entry);
             }
             Change::Rename(from, to, how) => self.rename(from, to, *how)?,
-            Change::Mode(uid, mode) => {
-                let inode = self.inodes.get_mut(uid).ok_or(libc::ENOENT)?;
-                inode.creation.mode = inode.creation.mode & KIND_BITS | mode;
-            }
-            Change::Owner(uid, user, group) => {
-                let inode = self.inodes.get_mut(uid).ok_or(libc::ENOENT)?;
-                (inode.creation.user, inode.creation.group) = (*user, *group);
-            }
-            Change::Extended(uid, name, value) => {
-                let extended = &mut self.inodes.get_mut(uid).ok_or(libc::ENOENT)?.extended;
-                match value {
-                    Some(value) => drop(extended.insert(name.clone(), value.clone())),
-                    None => drop(extended.remove(name).ok_or(libc::ENODATA)?),
-                }
-            }
         }
         Ok(())
     }
@@ -236,9 +233,6 @@ impl Tree {
             Change::Make(uid, _, entry) | Change::Link(uid, entry) => (Some(*uid), vec![entry]),
             Change::Rename(from, to, _) => (None, vec![from, to]),
             Change::Remove(entry) => (None, vec![entry]),
-            Change::Mode(uid, ..) | Change::Owner(uid, ..) | Change::Extended(uid, ..) => {
-                (Some(*uid), Vec::new())
-            }
         };
         let inodes = entries.iter().filter_map(|entry| self.entries.get(entry));
         let directories = entries.iter().map(|entry| entry.0);
@@ -268,15 +262,10 @@ impl Tree {
             .collect();
         let first = |uid| paths.iter().find(|(_, at)| **at == uid).unwrap().0.clone();
         let shape = paths.iter().map(|(path, uid)| {
-            let inode = self.inodes[uid].clone();
-            let look = Look {
-                maker: inode.creation.user,
-                mode: inode.creation.mode,
-                target: inode.creation.target,
-                first_name: first(*uid),
-                extended: inode.extended,
-            };
-            (path.clone(), look)
+            let Creation {
+                user, mode, target, ..
+            } = self.inodes[uid].creation.clone();
+            (path.clone(), (user, mode, target, first(*uid)))
         });
         shape.collect()
     }
@@ -403,8 +392,6 @@ impl ModelSpace {
             group: inode.creation.group,
             node_device: inode.creation.device,
             made_ns: inode.made_ns,
-            accessed: Moment::default(),
-            modified: Moment::default(),
         }
     }
 
@@ -488,28 +475,10 @@ impl NameSpace for ModelSpace {
                 generation: disk.next,
                 creation: creation.clone(),
                 made_ns: i128::from(disk.next),
-                extended: BTreeMap::new(),
             };
             (disk.next, inode)
         };
         self.change(Change::Make(uid, inode, entry(*directory, name)))
-    }
-
-    fn change(&self, handle: &u64, change: &AttributeChange<'_>) -> io::Result<()> {
-        let uid = *handle;
-        self.change(match change {
-            AttributeChange::Mode(mode) => Change::Mode(uid, *mode),
-            AttributeChange::Owner { user, group } => {
-                let seen = self.seen(handle)?;
-                let user = user.unwrap_or(seen.user);
-                Change::Owner(uid, user, group.unwrap_or(seen.group))
-            }
-            AttributeChange::Set { name, value, .. } => {
-                Change::Extended(uid, name.to_os_string(), Some(value.to_vec()))
-            }
-            AttributeChange::Remove(name) => Change::Extended(uid, name.to_os_string(), None),
-            AttributeChange::Times(_) => unreachable!("nothing here chooses times"),
-        })
     }
 
     fn link(&self, from: (&u64, &OsStr), directory: &u64, name: &OsStr) -> io::Result<()> {
@@ -571,5 +540,38 @@ impl NameSpace for ModelSpace {
 
     fn now_ns(&self) -> i128 {
         i128::from(self.disk.lock().unwrap().next)
+    }
+}
+
+/// The log's area, whose power fails with the tree's.
+pub(crate) struct PoweredArea {
+    pub(crate) bytes: Mutex<Vec<u8>>,
+    pub(crate) power: Arc<Power>,
+}
+
+impl LogArea for PoweredArea {
+    fn len_bytes(&self) -> u64 {
+        self.bytes.lock().unwrap().len() as u64
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        out.copy_from_slice(&self.bytes.lock().unwrap()[offset as usize..][..out.len()]);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.power.step()?;
+        self.bytes.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        // From the end, so that a header may stay before records that are gone.
+        for start in [offset + len_bytes / 2, offset] {
+            self.power.step()?;
+            let len = (len_bytes / 2) as usize;
+            self.bytes.lock().unwrap()[start as usize..][..len].fill(0);
+        }
+        Ok(())
     }
 }
