@@ -65,6 +65,13 @@ impl<S> std::fmt::Debug for Names<S> {
     }
 }
 
+/// A log that is being made.
+struct NextLog {
+    /// Which it is: a sync that began before it was prepared does not tell that it may count.
+    number: u64,
+    records: Vec<Record>,
+}
+
 struct Inner {
     log: Log,
     table: Table,
@@ -76,7 +83,9 @@ struct Inner {
     held: BTreeSet<FileId>,
     draw: DrawId,
     /// What the next log begins with, while the backing is synced for it.
-    next_log: Option<Vec<Record>>,
+    next_log: Option<NextLog>,
+    /// Next logs so far.
+    next_logs: u64,
     /// What was made before this moment is durable in the backing.
     synced_ns: i128,
     /// The log tells of more than what was there before it.
@@ -110,6 +119,7 @@ impl<S: NameSpace> Names<S> {
                 held: BTreeSet::new(),
                 draw,
                 next_log: None,
+                next_logs: 0,
                 synced_ns: i128::MIN,
                 has_changes: records.iter().any(is_change),
                 broken: Some(String::from("names cannot be changed: not recovered yet")),
@@ -224,22 +234,26 @@ impl<S: NameSpace> Names<S> {
     }
 
     /// Begins a new log that knows only the inodes held. The backing is synced meanwhile, and
-    /// names go on changing.
+    /// names go on changing. Where another thread is at that, the backing is synced alone: that thread's sync may have begun
+    /// before what this caller relies on.
     ///
     /// # Errors
     /// The backing's or the pool's; the old log goes on then.
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
-        {
+        let number = {
             let mut inner = self.lock();
-            if inner.next_log.is_some() || inner.is_over {
+            if inner.is_over {
                 return Ok(());
             }
-            inner.prepare_next_log();
-        }
+            let is_free = inner.next_log.is_none();
+            is_free.then(|| inner.prepare_next_log())
+        };
         let synced_ns = self.space.now_ns();
         let synced = self.sync_for_trim();
-        let mut inner = self.lock();
-        inner.switch_log(synced, synced_ns)
+        match number {
+            Some(number) => self.lock().switch_log(number, synced, synced_ns),
+            None => synced,
+        }
     }
 
     /// The same, while no thread may change names: the log has no room.
@@ -248,12 +262,14 @@ impl<S: NameSpace> Names<S> {
         if used + ROOM_BYTES.min(all / 2) <= all {
             return Ok(());
         }
-        if inner.next_log.is_none() {
-            inner.prepare_next_log();
-        }
+        // The sync below begins after either was prepared.
+        let number = match &inner.next_log {
+            Some(next) => next.number,
+            None => inner.prepare_next_log(),
+        };
         let synced_ns = self.space.now_ns();
         let synced = self.sync_for_trim();
-        inner.switch_log(synced, synced_ns)
+        inner.switch_log(number, synced, synced_ns)
     }
 
     /// A log that does not count any more must not be needed: all that it tells is in the backing.
@@ -290,7 +306,7 @@ impl Inner {
             Ok(true) => {
                 self.has_changes |= records.iter().any(is_change);
                 match &mut self.next_log {
-                    Some(next) => next.extend_from_slice(records),
+                    Some(next) => next.records.extend_from_slice(records),
                     None => self.ask_if_half_full(),
                 }
                 return Ok(());
@@ -336,8 +352,8 @@ impl Inner {
     }
 
     /// From here on everything is recorded for the next log too, which begins with what is held and
-    /// the directories on the way there.
-    fn prepare_next_log(&mut self) {
+    /// the directories on the way there. Returns which one it is.
+    fn prepare_next_log(&mut self) -> u64 {
         let needed = self.needed();
         let mut records = Vec::new();
         for described in self.file_systems.values() {
@@ -359,8 +375,11 @@ impl Inner {
                 records.push(Record::Link { id, place });
             }
         }
-        self.next_log = Some(records);
+        self.next_logs += 1;
+        let number = self.next_logs;
+        self.next_log = Some(NextLog { number, records });
         self.introduced = needed.into_iter().collect();
+        number
     }
 
     fn needed(&self) -> BTreeSet<FileId> {
@@ -379,9 +398,16 @@ impl Inner {
     }
 
     /// The backing has been synced, or not, since the next log was prepared.
-    fn switch_log(&mut self, synced: io::Result<()>, synced_ns: i128) -> io::Result<()> {
-        let Some(records) = self.next_log.take() else {
-            // An operation that found no room has switched meanwhile.
+    fn switch_log(
+        &mut self,
+        number: u64,
+        synced: io::Result<()>,
+        synced_ns: i128,
+    ) -> io::Result<()> {
+        let is_it = |next: &mut NextLog| next.number == number;
+        let Some(NextLog { records, .. }) = self.next_log.take_if(is_it) else {
+            // An operation that found no room has switched meanwhile, and another log may be in the making, which this sync
+            // is too old for.
             return synced;
         };
         synced?;

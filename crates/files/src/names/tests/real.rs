@@ -445,7 +445,7 @@ fn a_checkpoint_that_an_operation_overtakes_keeps_what_is_held() {
     let root = place.dir("");
     let held = names.acquire(&place.dir("held"), &|| Ok(())).unwrap();
     // As checkpoint() does, but for the pause in which the log fills.
-    names.lock().prepare_next_log();
+    let number = names.lock().prepare_next_log();
     for round in 0..1500 {
         create(&names, &place, "", &format!("file-{round}"));
         names
@@ -454,11 +454,30 @@ fn a_checkpoint_that_an_operation_overtakes_keeps_what_is_held() {
     }
     assert!(names.lock().next_log.is_none(), "a caller found no room");
     let now_ns = i128::MAX;
-    names.lock().switch_log(Ok(()), now_ns).unwrap();
+    names.lock().switch_log(number, Ok(()), now_ns).unwrap();
     create(&names, &place, "", "last");
     let found = place.names().recover(&HashSet::new()).unwrap();
     assert_eq!(found.outcome(held), Outcome::There);
     assert_eq!(found.changes, 0);
+}
+
+#[test]
+fn a_sync_that_began_before_a_log_was_prepared_does_not_begin_it() {
+    let place = Place::new();
+    let (names, _) = place.recover();
+    // Two checkpoints that wait for their syncs; an operation that finds no room ends the first one in between.
+    let first = names.lock().prepare_next_log();
+    create(&names, &place, "", "before");
+    names.lock().switch_log(first, Ok(()), i128::MAX).unwrap();
+    create(&names, &place, "", "between");
+    let second = names.lock().prepare_next_log();
+    names.lock().switch_log(first, Ok(()), i128::MAX).unwrap();
+    assert!(
+        names.lock().next_log.is_some(),
+        "the first one's sync knows nothing of it"
+    );
+    names.lock().switch_log(second, Ok(()), i128::MAX).unwrap();
+    assert!(names.lock().next_log.is_none());
 }
 
 #[test]
