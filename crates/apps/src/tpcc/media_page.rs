@@ -115,6 +115,7 @@ fn beside(results: &Results) -> Section {
         table.rows.push((said.title(), values.collect()));
         let verdict = match ours[0].map(|ours| said.holds(ours)) {
             None => "not measured",
+            Some(_) if !results.can_judge_rates() => "not judged",
             Some(true) => "holds",
             Some(false) => "does not hold",
         };
@@ -126,7 +127,7 @@ fn beside(results: &Results) -> Section {
             "Ratios of committed transactions a minute, each of one round, of which the median stands here. It holds if ours is \
              within a factor of 1.25 and at least half as far from 1 on the same side. The verdict is on the designs as printed, as \
              the paper's numbers are, with Tinca below an ext4 without a journal, where it gets as many writes as in the paper; \
-             which is faster is told by the next two columns."
+             which is faster is told by the next two columns. Fewer than three rounds are not judged."
                 .into(),
         ],
         tables: vec![("The paper's numbers and ours".into(), table)],

@@ -77,6 +77,7 @@ fn beside(results: &Results) -> Section {
         table.rows.push((said.title(), values));
         let remark = match classic.or(others[0]).map(|ours| said.holds(ours)) {
             None => "not measured",
+            Some(_) if said.metric == Metric::Rate && !results.can_judge_rates() => "not judged",
             Some(true) => "holds",
             Some(false) => "does not hold",
         };
@@ -93,7 +94,7 @@ fn beside(results: &Results) -> Section {
                 .into(),
             "It holds if ours is within a factor of 1.25, a ratio is at least half as far from 1 on the same side, and of hits \
              the misses are near, too. The verdict is on Classic, or on Tinca below an ext4 without a \
-             journal. Ratios are over Classic below data=journal."
+             journal. Ratios are over Classic below data=journal. Rates of fewer than three rounds are not judged."
                 .into(),
         ],
         tables: vec![("The paper's numbers and ours".into(), table)],

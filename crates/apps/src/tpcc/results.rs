@@ -103,6 +103,9 @@ const COMPARISONS: [(Contender, Contender); 8] = [
     (Contender::ForebayLate, Contender::TincaCleaner),
 ];
 
+/// Rounds from which on rates are judged.
+const JUDGED_ROUNDS: usize = 3;
+
 #[derive(Debug, Default)]
 pub struct Results(Vec<Measured>);
 
@@ -128,6 +131,13 @@ impl Results {
         users.sort_unstable();
         users.dedup();
         users
+    }
+
+    /// Whether there are rounds enough to tell rates from the machine's moods.
+    pub fn can_judge_rates(&self) -> bool {
+        self.0
+            .iter()
+            .any(|measured| measured.round + 1 >= JUDGED_ROUNDS)
     }
 
     fn values(&self, metric: Metric, users: u32, contender: Contender) -> Vec<f64> {

@@ -80,11 +80,12 @@ pub fn run(site: &Site, pace: &Pace, image: &Path, subject: Subject) -> Result<T
         let terminals = terminals(&server, pace, users, seed(u64::from(users)))?;
         // Nobody does anything when the counters are read: what is counted is of these transactions, and of what the
         // server and the kernel do in the meantime.
-        let before = stack.counters()?;
+        // Both looks are at slow media, or what happens between a look and its change would go at full speed, and count.
         stack.set_delays(true)?;
+        let before = stack.counters()?;
         let (done, elapsed) = drive(terminals, pace.goal)?;
-        stack.set_delays(false)?;
         let counted = stack.counters()? - before;
+        stack.set_delays(false)?;
         all += done;
         measured.push(Measured {
             contender,

@@ -1,8 +1,10 @@
-//! Ctrl-C and SIGTERM become errors of whatever waits, so that everything is cleaned up by unwinding.
+//! Ctrl-C, SIGTERM and a terminal that is gone become errors of whatever waits, so that everything is cleaned up by unwinding.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Result;
 
@@ -11,14 +13,14 @@ const PERIOD: Duration = Duration::from_millis(2);
 
 static IS_INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on SIGINT and SIGTERM are noted instead of ending the process. Returns what they set; to set it
+/// From now on SIGINT, SIGTERM and SIGHUP are noted instead of ending the process. Returns what they set; to set it
 /// calls everything off, too.
 ///
 /// # Errors
 /// The system refuses a handler.
 pub fn catch_signals() -> Result<Arc<AtomicBool>> {
     let flag = IS_INTERRUPTED.get_or_init(Arc::default);
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
     Ok(Arc::clone(flag))
