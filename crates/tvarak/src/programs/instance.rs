@@ -30,6 +30,8 @@ pub struct Plan {
     pub writes_percent: u64,
     /// Of a hundred operations, how many are of the keys that are hot; of a hundred keys, how many are.
     pub hot: Option<(u64, u64)>,
+    /// Operations that were done before, when the region was filled.
+    pub aged_operations: u64,
     /// Operations.
     pub operations: u64,
     /// Bytes of a value that are kept, if fewer than eight.
@@ -91,6 +93,10 @@ pub struct Filled {
     plan: Plan,
     store: Store,
     heap: Heap,
+    keys: u64,
+    /// Of the operations that are to come.
+    seed: u64,
+    written: BTreeMap<(u64, u64), u64>,
     /// Its words.
     pub words: Vec<u64>,
 }
@@ -108,10 +114,21 @@ impl Filled {
             let value = |field| plan.first_value(number, field);
             store.add(&mut memory, &mut heap, plan.key(number), value)?;
         }
+        let mut instance = Instance::new(plan, store, heap);
+        for _ in 0..plan.aged_operations {
+            instance.operate(&mut memory)?;
+        }
+        assert_eq!(
+            instance.wrong_reads, 0,
+            "plain memory keeps what it is given"
+        );
         Ok(Filled {
             plan,
-            store,
-            heap,
+            seed: instance.random.get_seed(),
+            store: instance.store,
+            heap: instance.heap,
+            keys: instance.keys,
+            written: instance.written,
             words: memory.words,
         })
     }
@@ -120,11 +137,19 @@ impl Filled {
 impl Instance {
     /// One whose region is a copy of that one.
     pub fn of(filled: &Filled) -> Instance {
-        let plan = filled.plan;
+        Instance {
+            random: fastrand::Rng::with_seed(filled.seed),
+            keys: filled.keys,
+            written: filled.written.clone(),
+            ..Instance::new(filled.plan, filled.store.clone(), filled.heap.clone())
+        }
+    }
+
+    fn new(plan: Plan, store: Store, heap: Heap) -> Instance {
         Instance {
             plan,
-            store: filled.store.clone(),
-            heap: filled.heap.clone(),
+            store,
+            heap,
             region: 0,
             software: None,
             behind: None,

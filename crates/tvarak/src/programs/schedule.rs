@@ -100,6 +100,11 @@ pub fn schedule(parameters: &Parameters, application: Application, seed: u64) ->
     } else {
         0
     };
+    // N-Store frees nothing until its log is full, and later what lies anywhere: the part that is measured is in the middle.
+    let aged_operations = match application {
+        Application::NStore(_) => all.saturating_sub(operations + warm_up_operations) / 2,
+        Application::RedisSet | Application::RedisGet | Application::Tree(..) => 0,
+    };
     let store = &parameters.nstore;
     let hot = (
         store.hot_transactions_percent.value,
@@ -116,6 +121,7 @@ pub fn schedule(parameters: &Parameters, application: Application, seed: u64) ->
         is_insert,
         writes_percent: application.writes_percent(),
         hot: matches!(application, Application::NStore(_)).then_some(hot),
+        aged_operations,
         operations,
         value_bytes: match kind {
             StoreKind::Redis(costs) => costs.value_bytes,

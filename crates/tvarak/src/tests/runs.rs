@@ -91,9 +91,9 @@ fn runs_take_what_they_took() {
         (
             "nstore-balanced",
             Design::Adaptive,
-            474_455,
-            188_961,
-            [2_090, 1_137],
+            480_975,
+            188_624,
+            [2_272, 1_134],
         ),
         (
             "fio-rand-write",
