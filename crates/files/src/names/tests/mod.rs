@@ -294,6 +294,33 @@ fn any_life() -> impl Strategy<Value = Life> {
     })
 }
 
+#[test]
+fn a_caller_that_meets_another_checkpoint_syncs_for_itself() {
+    let mut world = World::new();
+    let names = world.recover().unwrap();
+    // The other one's sync may have begun already.
+    names.lock().prepare_next_log();
+    let made = Step {
+        kind: 0,
+        one: 0,
+        other: 0,
+        name: 0,
+    };
+    world.act(&names, made).unwrap();
+    let tree = world.tree().shape();
+    assert!(!tree.is_empty());
+    names.checkpoint().unwrap();
+    world.crash(Crash {
+        after: 0,
+        keep: Keep::Prefix(0),
+    });
+    assert_eq!(world.tree().shape(), tree, "it is durable in the backing");
+    assert!(
+        names.lock().next_log.is_some(),
+        "the other one is at it still"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 400,
