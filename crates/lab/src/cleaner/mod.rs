@@ -30,6 +30,6 @@ mod wakeup;
 
 pub(crate) use level::Level;
 pub use level::Watermarks;
-pub(crate) use picked::{Goal, Picked, Portion, Settled, Standing};
+pub(crate) use picked::{Goal, Picked, Portion, Settled, Standing, have_changed};
 pub(crate) use round::{Cleanable, Cleaner};
 pub(crate) use threads::with_threads;

@@ -2,6 +2,8 @@
 
 use forebay::{Error, Result};
 
+use crate::shared::InFlight;
+
 /// What a round is to do about a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
@@ -22,6 +24,16 @@ pub(crate) enum Standing {
     Dirty,
     /// The disk has, durably, what it was when it was copied out.
     OnDisk,
+}
+
+impl Standing {
+    /// Before the round has written anything.
+    pub(crate) fn before(is_dirty: bool) -> Standing {
+        match is_dirty {
+            true => Standing::Dirty,
+            false => Standing::Clean,
+        }
+    }
 }
 
 /// A block of a round.
@@ -47,8 +59,22 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
+    /// Begins a round, and claims for it the first of dirty blocks with their positions, so many at most.
+    pub(crate) fn claimed(
+        dirty: Vec<(u64, Picked)>,
+        blocks_max: usize,
+        in_flight: &mut InFlight,
+    ) -> Portion {
+        in_flight.begin_round();
+        let portion = Portion::first(dirty, blocks_max);
+        for one in &portion.picked {
+            in_flight.claim(one.block);
+        }
+        portion
+    }
+
     /// Of dirty blocks with their positions the first, so many at most.
-    pub(crate) fn first(mut dirty: Vec<(u64, Picked)>, blocks_max: usize) -> Portion {
+    fn first(mut dirty: Vec<(u64, Picked)>, blocks_max: usize) -> Portion {
         let position = |one: &(u64, Picked)| one.0;
         if dirty.len() > blocks_max {
             // What is behind them need not be in order.
@@ -61,6 +87,12 @@ impl Portion {
             next,
         }
     }
+}
+
+/// Of picked blocks that were claimed: which have been given other bytes since, or another place.
+pub(crate) fn have_changed(picked: &[Picked], in_flight: &InFlight) -> Vec<bool> {
+    let changed = picked.iter().map(|one| in_flight.has_changed(one.block));
+    changed.collect()
 }
 
 /// What came of picked blocks.

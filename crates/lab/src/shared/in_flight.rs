@@ -55,10 +55,9 @@ impl InFlight {
         assert_eq!(before, None, "one round at a time claims block {block}");
     }
 
-    /// Of claimed blocks: which are not as they were then.
-    pub(crate) fn have_changed(&self, blocks: impl Iterator<Item = u64>) -> Vec<bool> {
-        let has_changed = |block| *self.claims.get(&block).expect("a block that was claimed");
-        blocks.map(has_changed).collect()
+    /// Whether a claimed block is not as it was then.
+    pub(crate) fn has_changed(&self, block: u64) -> bool {
+        *self.claims.get(&block).expect("a block that was claimed")
     }
 
     /// The cleaner is done with a block; returns whether the block is as it was when it was claimed.
@@ -92,7 +91,10 @@ mod tests {
         in_flight.note_change(8);
         assert!(!in_flight.end_read(one));
         assert!(in_flight.end_read(other));
-        assert_eq!(in_flight.have_changed([5, 7].into_iter()), [true, false]);
+        assert_eq!(
+            [5, 7].map(|block| in_flight.has_changed(block)),
+            [true, false]
+        );
         assert!(!in_flight.release(5));
         assert!(in_flight.release(7));
         in_flight.claim(5);

@@ -11,7 +11,7 @@ use forebay::{Region, Result};
 
 use super::flashcache::Cleaning;
 use super::{Classic, State};
-use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled};
+use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, have_changed};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, ReadThrough};
 
@@ -85,9 +85,7 @@ impl Cleanable for Classic {
     }
 
     fn have_changed(&self, picked: &[Picked]) -> Vec<bool> {
-        let mut state = self.lock();
-        let in_flight = state.cache.in_flight();
-        in_flight.have_changed(picked.iter().map(|one| one.block))
+        have_changed(picked, self.lock().cache.in_flight())
     }
 
     fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {

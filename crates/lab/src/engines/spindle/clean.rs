@@ -10,7 +10,9 @@ use forebay::{Region, Result};
 use super::Spindle;
 use super::layout::{Cache, Mapping};
 use super::state::{Place, State};
-use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, Standing};
+use crate::cleaner::{
+    Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, Standing, have_changed,
+};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, ReadThrough, check_alive};
 
@@ -97,7 +99,6 @@ impl Cleanable for Spindle {
 
     fn pick_dirty(&self, positions: Range<u64>, blocks_max: usize) -> Portion {
         let mut state = self.lock();
-        state.in_flight.begin_round();
         let mut dirty = Vec::new();
         for cache in Cache::BOTH {
             let places = state.coldest(cache).filter(|&place| {
@@ -109,17 +110,11 @@ impl Cleanable for Spindle {
                 (one.block, one)
             }));
         }
-        let portion = Portion::first(dirty, blocks_max);
-        for one in &portion.picked {
-            state.in_flight.claim(one.block);
-        }
-        portion
+        Portion::claimed(dirty, blocks_max, &mut state.in_flight)
     }
 
     fn have_changed(&self, picked: &[Picked]) -> Vec<bool> {
-        self.lock()
-            .in_flight
-            .have_changed(picked.iter().map(|one| one.block))
+        have_changed(picked, &self.lock().in_flight)
     }
 
     fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {
@@ -188,10 +183,7 @@ impl Spindle {
             offset: self.media.layout.slot(cache, slot),
             pool,
             leaves,
-            standing: match is_dirty {
-                true => Standing::Dirty,
-                false => Standing::Clean,
-            },
+            standing: Standing::before(is_dirty),
         }
     }
 

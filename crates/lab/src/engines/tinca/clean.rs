@@ -9,7 +9,9 @@ use forebay::{Region, Result};
 use super::layout::Entry;
 use super::state::State;
 use super::{Tinca, corrupt};
-use crate::cleaner::{Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, Standing};
+use crate::cleaner::{
+    Cleanable, Cleaner, Goal, Level, Picked, Portion, Settled, Standing, have_changed,
+};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::{Disk, ReadThrough, check_alive};
 
@@ -43,10 +45,7 @@ impl Tinca {
             offset: self.media.geometry.slot(entry.current),
             pool,
             leaves,
-            standing: match entry.is_modified {
-                true => Standing::Dirty,
-                false => Standing::Clean,
-            },
+            standing: Standing::before(entry.is_modified),
         }
     }
 }
@@ -93,24 +92,18 @@ impl Cleanable for Tinca {
 
     fn pick_dirty(&self, positions: Range<u64>, blocks_max: usize) -> Portion {
         let mut state = self.lock();
-        state.in_flight.begin_round();
         let entries = (0..).zip(&state.entries);
         let dirty = entries.filter_map(|(place, entry)| {
             let entry = entry.filter(|entry| entry.is_modified)?;
             let is_asked = positions.contains(&entry.disk_block);
             is_asked.then(|| (entry.disk_block, self.picked(place, entry, (0, false))))
         });
-        let portion = Portion::first(dirty.collect(), blocks_max);
-        for one in &portion.picked {
-            state.in_flight.claim(one.block);
-        }
-        portion
+        let dirty = dirty.collect();
+        Portion::claimed(dirty, blocks_max, &mut state.in_flight)
     }
 
     fn have_changed(&self, picked: &[Picked]) -> Vec<bool> {
-        self.lock()
-            .in_flight
-            .have_changed(picked.iter().map(|one| one.block))
+        have_changed(picked, &self.lock().in_flight)
     }
 
     fn copy_newest(&self, picked: &Picked, out: &mut [u8]) -> Result<()> {

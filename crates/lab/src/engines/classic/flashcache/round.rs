@@ -34,18 +34,14 @@ impl Flashcache {
 
     /// Picks the first dirty slots of these and claims them, so many at most.
     pub(in super::super) fn pick_dirty(&mut self, slots: Range<u64>, blocks_max: usize) -> Portion {
-        self.in_flight.begin_round();
         let dirty = self.table.dirty_slots();
         let dirty = dirty.filter(|slot| slots.contains(&u64::from(*slot)));
         let dirty = dirty.map(|slot| {
             let set = self.geometry.set_of(self.table.entry(slot).number);
             (u64::from(slot), self.picked_dirty(slot, set))
         });
-        let portion = Portion::first(dirty.collect(), blocks_max);
-        for one in &portion.picked {
-            self.in_flight.claim(one.block);
-        }
-        portion
+        let dirty = dirty.collect();
+        Portion::claimed(dirty, blocks_max, &mut self.in_flight)
     }
 
     fn picked_dirty(&self, slot: u32, set: usize) -> Picked {
