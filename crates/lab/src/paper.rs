@@ -21,6 +21,43 @@ pub enum Value {
     Everywhere(f64),
 }
 
+/// What the number is of, in words, the number, and which of ours over all places stands beside it: none for the one at its place.
+pub type Reading = (&'static str, f64, Option<fn(f64, f64) -> f64>);
+
+impl Value {
+    /// The numbers that it stands for.
+    #[must_use]
+    pub fn readings(self) -> Vec<Reading> {
+        match self {
+            Value::Exactly(value) => vec![("", value, None)],
+            Value::UpTo(value) => vec![("largest ", value, Some(f64::max))],
+            Value::DownTo(value) => vec![("smallest ", value, Some(f64::min))],
+            Value::Everywhere(value) => Value::Between(value, value).readings(),
+            Value::Between(least, most) => vec![
+                ("smallest ", least, Some(f64::min)),
+                ("largest ", most, Some(f64::max)),
+            ],
+        }
+    }
+}
+
+/// Numbers within this factor of each other have the same shape.
+pub const LIKE_FACTOR: f64 = 1.25;
+/// A ratio that is no further from 1 says that two designs are as good as each other.
+const EVEN_FACTOR: f64 = 1.05;
+
+/// Whether a number is near the paper's.
+#[must_use]
+pub fn is_near(ours: f64, paper: f64) -> bool {
+    (ours / paper).max(paper / ours) <= LIKE_FACTOR
+}
+
+/// Whether a ratio shows half the difference that the paper's shows, or the paper's shows none.
+#[must_use]
+pub fn is_as_uneven(ours: f64, paper: f64) -> bool {
+    paper.ln().abs() <= EVEN_FACTOR.ln() || ours.ln() / paper.ln() >= 0.5
+}
+
 /// One number of a paper's text: what `of` had at `place`, divided by what `over` had.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reported {

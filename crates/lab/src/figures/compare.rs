@@ -5,12 +5,7 @@ use forebay_harness::digits;
 use super::FigureResult;
 use super::reasons::reason;
 use crate::experiments::Metric;
-use crate::paper::{self, Reported, Value};
-
-/// Numbers within this factor of each other have the same shape.
-const LIKE_FACTOR: f64 = 1.25;
-/// A ratio that is no further from 1 says that two designs are as good as each other.
-const EVEN_FACTOR: f64 = 1.05;
+use crate::paper::{self, LIKE_FACTOR, Reported, is_as_uneven, is_near};
 
 /// One number of the paper's beside what was measured.
 #[derive(Clone, Debug)]
@@ -58,15 +53,6 @@ impl Comparison {
     }
 }
 
-fn is_near(ours: f64, paper: f64) -> bool {
-    (ours / paper).max(paper / ours) <= LIKE_FACTOR
-}
-
-/// Whether a ratio shows half the difference that the paper's shows, or the paper's shows none.
-fn is_as_uneven(ours: f64, paper: f64) -> bool {
-    paper.ln().abs() <= EVEN_FACTOR.ln() || ours.ln() / paper.ln() >= 0.5
-}
-
 /// Everything that the paper's text says of the figure, beside ours.
 pub(super) fn compare(result: &FigureResult) -> Vec<Comparison> {
     let reported = paper::of_figure(result.figure.name);
@@ -94,19 +80,9 @@ fn compare_one(result: &FigureResult, reported: &'static Reported) -> Vec<Compar
             is_loaded: result.is_loaded(),
         }
     };
-    match reported.value {
-        Value::Exactly(value) => vec![make("", value, None)],
-        Value::UpTo(value) => vec![make("largest ", value, Some(f64::max))],
-        Value::DownTo(value) => vec![make("smallest ", value, Some(f64::min))],
-        Value::Everywhere(value) => vec![
-            make("smallest ", value, Some(f64::min)),
-            make("largest ", value, Some(f64::max)),
-        ],
-        Value::Between(least, most) => vec![
-            make("smallest ", least, Some(f64::min)),
-            make("largest ", most, Some(f64::max)),
-        ],
-    }
+    let readings = reported.value.readings().into_iter();
+    let made = readings.map(|(prefix, paper, pick)| make(prefix, paper, pick));
+    made.collect()
 }
 
 fn what(reported: &Reported) -> String {
@@ -205,6 +181,7 @@ fn capitalised(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::figures::testing::{figure, loaded};
+    use crate::paper::Value;
 
     const MIXES: [&str; 3] = ["3/7", "5/5", "7/3"];
 

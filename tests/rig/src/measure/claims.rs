@@ -1,11 +1,7 @@
 //! What the block cache study's text says, beside what was measured.
 
 use forebay_harness::{Section, TextTable, digits};
-
-/// A number within this factor of the paper's is near it.
-const NEAR_FACTOR: f64 = 1.25;
-/// A ratio that is no further from 1 says that two are as good as each other.
-const EVEN_FACTOR: f64 = 1.05;
+use forebay_lab::paper::{is_as_uneven, is_near};
 
 /// What the verdicts mean.
 const MEANING: &str = "A number holds if ours is within a factor of 1.25 of the study's and, of a ratio, on the same side of 1 and half as far \
@@ -37,7 +33,7 @@ impl Claim {
             what: what.into(),
             paper: digits(paper),
             ours: ours.map_or("–".into(), digits),
-            verdict: verdict(ours.map(|ours| is_like(ours, paper))),
+            verdict: verdict(ours.map(|ours| is_near(ours, paper) && is_as_uneven(ours, paper))),
         }
     }
 
@@ -61,12 +57,6 @@ fn verdict(holds: Option<bool>) -> &'static str {
         Some(false) => "does not hold",
         None => "not measured",
     }
-}
-
-fn is_like(ours: f64, paper: f64) -> bool {
-    let is_near = (ours / paper).max(paper / ours) <= NEAR_FACTOR;
-    let says_even = paper.ln().abs() <= EVEN_FACTOR.ln();
-    is_near && (says_even || ours.ln() / paper.ln() >= 0.5)
 }
 
 /// The section of a page; empty where nothing that the text says was measured.

@@ -1,6 +1,6 @@
 //! The numbers that the study's text has for the grid's figures, beside the grid's.
 
-use forebay_lab::paper::{self, Reported, Value};
+use forebay_lab::paper::{self, Reported};
 
 use super::claims::Claim;
 use super::grid_page::{Measured, shown};
@@ -50,28 +50,16 @@ fn compare(number: &'static str, reported: &Reported, results: &[&Measured]) -> 
         is_meant.then(|| shown(result).0 / shown(raw).0)
     });
     let ratios: Vec<f64> = ratios.collect();
-    let least = ratios.iter().copied().reduce(f64::min);
-    let most = ratios.iter().copied().reduce(f64::max);
     let place = reported
         .place
         .map_or(String::new(), |place| format!("{place}: "));
-    let claim = |prefix: &str, paper: f64, ours: Option<f64>| {
+    let readings = reported.value.readings().into_iter();
+    let claims = readings.map(|(prefix, paper, pick)| {
         let what = format!("{prefix}{place}{} ÷ the fast device alone", reported.of);
+        let ours = ratios.iter().copied().reduce(pick.unwrap_or(f64::max));
         Claim::number(number, what, paper, ours)
-    };
-    match reported.value {
-        Value::Exactly(paper) => vec![claim("", paper, most)],
-        Value::UpTo(paper) => vec![claim("largest ", paper, most)],
-        Value::DownTo(paper) => vec![claim("smallest ", paper, least)],
-        Value::Everywhere(paper) => vec![
-            claim("smallest ", paper, least),
-            claim("largest ", paper, most),
-        ],
-        Value::Between(low, high) => vec![
-            claim("smallest ", low, least),
-            claim("largest ", high, most),
-        ],
-    }
+    });
+    claims.collect()
 }
 
 fn contender(key: &str) -> Option<Contender> {
