@@ -161,10 +161,8 @@ pub fn end(
 /// It cannot be opened, or does not have whole blocks, which are all that the designs know.
 fn open_backing(path: &Path) -> Result<Backing, Failure> {
     let backing = Backing::file(path)?;
-    let (size_bytes, block_bytes) = (
-        backing.size_bytes(),
-        options(false, false).block_bytes as u64,
-    );
+    let block_bytes = EngineOptions::default().block_bytes as u64;
+    let size_bytes = backing.size_bytes();
     if size_bytes == 0 || !size_bytes.is_multiple_of(block_bytes) {
         return Err(Failure::Failed(format!(
             "{} has {size_bytes} bytes, and the published designs cache whole blocks of \

@@ -8,7 +8,7 @@ use crate::tpcc::machine;
 use crate::tpcc::media_paper::{self, SAID, USERS};
 use crate::tpcc::medium::{MEDIA, Medium};
 use crate::tpcc::pace::Pace;
-use crate::tpcc::page::checked;
+use crate::tpcc::page::{chart_of, checked, verdict};
 use crate::tpcc::results::{Metric, Results};
 
 /// What stands beside the paper's Tinca and Classic: those two as printed, the same with the cleaner, and Forebay in
@@ -113,12 +113,8 @@ fn beside(results: &Results) -> Section {
         let ours = BESIDE.map(|(pair, _)| said.ours(results, pair));
         let values = std::iter::once(Some(said.value)).chain(ours);
         table.rows.push((said.title(), values.collect()));
-        let verdict = match ours[0].map(|ours| said.holds(ours)) {
-            None => "not measured",
-            Some(_) if !results.can_judge_rates() => "not judged",
-            Some(true) => "holds",
-            Some(false) => "does not hold",
-        };
+        let holds = ours[0].map(|ours| said.holds(ours));
+        let verdict = verdict(holds, results.can_judge_rates());
         table.remarks.push(verdict.to_owned());
     }
     Section {
@@ -229,15 +225,8 @@ fn of_contender(contender: Contender) -> Series {
 }
 
 fn chart(title: &str, unit: &str, media: &[Medium], series: Vec<Series>) -> Option<Chart> {
-    let mut values = series.iter().flat_map(|series| &series.values);
-    values.any(Option::is_some).then(|| Chart {
-        title: title.into(),
-        x_label: "memory, disk".into(),
-        y_label: unit.into(),
-        places: media.iter().map(|medium| medium.title().into()).collect(),
-        series,
-        ..Chart::default()
-    })
+    let places = media.iter().map(|medium| medium.title().into()).collect();
+    chart_of(title, unit, ("memory, disk", places), series)
 }
 
 #[cfg(test)]

@@ -75,13 +75,9 @@ fn beside(results: &Results) -> Section {
         let values = [Some(said.value), classic].into_iter().chain(others);
         let values = values.collect();
         table.rows.push((said.title(), values));
-        let remark = match classic.or(others[0]).map(|ours| said.holds(ours)) {
-            None => "not measured",
-            Some(_) if said.metric == Metric::Rate && !results.can_judge_rates() => "not judged",
-            Some(true) => "holds",
-            Some(false) => "does not hold",
-        };
-        table.remarks.push(remark.to_owned());
+        let holds = classic.or(others[0]).map(|ours| said.holds(ours));
+        let is_judged = said.metric != Metric::Rate || results.can_judge_rates();
+        table.remarks.push(verdict(holds, is_judged).to_owned());
     }
     Section {
         heading: "The paper's numbers beside ours".into(),
@@ -99,6 +95,16 @@ fn beside(results: &Results) -> Section {
         ],
         tables: vec![("The paper's numbers and ours".into(), table)],
         ..Section::default()
+    }
+}
+
+/// Whether a number of the paper's holds, in words.
+pub fn verdict(holds: Option<bool>, is_judged: bool) -> &'static str {
+    match holds {
+        None => "not measured",
+        Some(_) if !is_judged => "not judged",
+        Some(true) => "holds",
+        Some(false) => "does not hold",
     }
 }
 
@@ -308,14 +314,24 @@ fn over_classic(results: &Results, metric: Metric, title: &str) -> Option<Chart>
     chart(title, "× Classic", &users, series.into())
 }
 
-/// None without a number.
 fn chart(title: &str, unit: &str, users: &[u32], series: Vec<Series>) -> Option<Chart> {
+    let places = users.iter().map(u32::to_string).collect();
+    chart_of(title, unit, ("users", places), series)
+}
+
+/// None without a number. Places have a name together, and one each.
+pub fn chart_of(
+    title: &str,
+    unit: &str,
+    (x_label, places): (&str, Vec<String>),
+    series: Vec<Series>,
+) -> Option<Chart> {
     let mut values = series.iter().flat_map(|series| &series.values);
     values.any(Option::is_some).then(|| Chart {
         title: title.into(),
-        x_label: "users".into(),
+        x_label: x_label.into(),
         y_label: unit.into(),
-        places: users.iter().map(u32::to_string).collect(),
+        places,
         series,
         ..Chart::default()
     })

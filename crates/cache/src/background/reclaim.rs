@@ -56,10 +56,12 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use crate::{Backing, BackingStore, MemoryStore, Pool, PoolOptions, Region, ReplacementPolicy};
+    use crate::{
+        Backing, BackingStore, MemoryStore, Pool, PoolOptions, Region, ReplacementPolicy, Volume,
+    };
 
-    #[test]
-    fn where_all_is_dirty_the_coldest_go_once_the_backing_has_them() {
+    /// A pool without threads, all of which may be dirty and of which a tenth is kept free, with a volume.
+    fn may_be_dirty_throughout() -> (Pool, Arc<MemoryStore>, Volume) {
         let mut options = PoolOptions::default();
         options.format.block_bytes = 128;
         options.format.unit_bytes = 256;
@@ -74,6 +76,12 @@ mod tests {
         let volume = pool
             .attach(Backing::from_store(store.clone()))
             .expect("attach");
+        (pool, store, volume)
+    }
+
+    #[test]
+    fn where_all_is_dirty_the_coldest_go_once_the_backing_has_them() {
+        let (pool, store, volume) = may_be_dirty_throughout();
         let dirty = pool.stats().slots * 15 / 16;
         for block in (0..dirty).chain([0]) {
             volume
@@ -111,16 +119,7 @@ mod tests {
     /// Or a writer would reclaim itself, and where all is dirty wait for the backing each time.
     #[test]
     fn a_committer_that_runs_low_asks_for_reclaim_before_it_is_out_of_slots() {
-        let mut options = PoolOptions::default();
-        options.format.block_bytes = 128;
-        options.format.unit_bytes = 256;
-        options.runtime.background = false;
-        options.runtime.dirty_low_per_mille = 1000;
-        options.runtime.dirty_high_per_mille = 1000;
-        options.runtime.free_low_per_mille = 100;
-        let pool = Pool::create_on(vec![Region::shadow(1 << 20)], &options).expect("create");
-        let store = Arc::new(MemoryStore::new(1 << 20));
-        let volume = pool.attach(Backing::from_store(store)).expect("attach");
+        let (pool, _store, volume) = may_be_dirty_throughout();
         let engine = volume.pipeline.engine();
         let notices = || engine.wakeup().wait_work(u64::MAX, Duration::ZERO).0;
         let slots = pool.stats().slots;
