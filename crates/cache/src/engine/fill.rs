@@ -1,4 +1,5 @@
-//! Bringing a block in that was not cached.
+//! Bringing blocks in that were not cached: their bytes go to slots of their own, one fence orders them before all of their entries,
+//! then each is installed.
 
 use super::Engine;
 use crate::error::Result;
@@ -7,27 +8,46 @@ use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::{Bucket, Version};
 
+/// A block in a slot that nothing leads to yet. [`Engine::finish_fill`] or [`Engine::abandon_fill`] ends it.
+#[must_use]
+pub(crate) struct StreamedBlock {
+    slot: u32,
+    crc: u32,
+}
+
 impl Engine {
-    /// Brings a block that the backing returned into the pool, clean and without a record. Does
-    /// nothing where there is no room or the stripe moved on.
-    pub(crate) fn fill(
+    /// Streams a block that the backing returned to a free slot; none where there is no room.
+    pub(crate) fn stream_fill(&self, bytes: &[u8]) -> Option<StreamedBlock> {
+        let slot_cache = self.table.slots().slot_cache(thread_hint());
+        let Some(slot) = slot_cache.take() else {
+            self.wakeup.notify_work();
+            return None;
+        };
+        let crc = self.media().stream_clean_slot(slot, bytes);
+        Some(StreamedBlock { slot, crc })
+    }
+
+    /// Orders the blocks that this thread has streamed before their entries: another thread's delta will stand on them, and
+    /// that thread's fence does not cover these stores.
+    ///
+    /// # Errors
+    /// The fence failed, which has poisoned the pool; the slots are nobody's then.
+    pub(crate) fn fence_fills(&self) -> Result<()> {
+        match mutated(Mutant::FillWithoutFence) {
+            true => Ok(()),
+            false => self.fence(),
+        }
+    }
+
+    /// Brings a block in that was streamed and fenced, clean and without a record. Gives its slot back where the stripe moved on.
+    pub(crate) fn finish_fill(
         &self,
         key: Key,
         bucket: Bucket,
         version: Version,
-        bytes: &[u8],
-    ) -> Result<Option<Version>> {
-        let slot_cache = self.table.slots().slot_cache(thread_hint());
-        let Some(slot) = slot_cache.take() else {
-            self.wakeup.notify_work();
-            return Ok(None);
-        };
-        let crc = self.media().stream_clean_slot(slot, bytes);
-        if !mutated(Mutant::FillWithoutFence) {
-            // Orders the block before its entry: another thread's delta will stand on it, and that
-            // thread's fence does not cover these stores.
-            self.fence()?;
-        }
+        block: StreamedBlock,
+    ) -> Option<Version> {
+        let (slot, crc) = (block.slot, block.crc);
         self.table.index().lock(bucket.stripe);
         let unchanged = self.table.index().locked_version(bucket.stripe) == version
             || mutated(Mutant::FillIgnoresVersion);
@@ -42,9 +62,8 @@ impl Engine {
         };
         let Some(index) = index else {
             self.table.index().unlock(bucket.stripe);
-            slot_cache.give(slot);
-            self.wake_if_low();
-            return Ok(None);
+            self.abandon_fill(block);
+            return None;
         };
         self.table.index().begin_change(bucket.stripe);
         let entry = Entry::data(key, slot, crc).as_clean();
@@ -53,6 +72,15 @@ impl Engine {
         let version = self.table.index().end_change_and_unlock(bucket.stripe);
         self.tallies.mine().fills(1);
         self.wake_if_low();
-        Ok(Some(version))
+        Some(version)
+    }
+
+    /// Gives back the slot of a block that is not brought in after all.
+    pub(crate) fn abandon_fill(&self, block: StreamedBlock) {
+        self.table
+            .slots()
+            .slot_cache(thread_hint())
+            .give(block.slot);
+        self.wake_if_low();
     }
 }

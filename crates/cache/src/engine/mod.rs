@@ -11,7 +11,7 @@ pub(crate) mod commit;
 pub(crate) mod content;
 mod drill;
 mod evict;
-mod fill;
+pub(crate) mod fill;
 pub(crate) mod plan;
 mod read;
 mod rebuild;

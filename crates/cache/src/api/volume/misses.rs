@@ -5,6 +5,7 @@
 //! between that look and the backing's answer, which is then from before the write.
 
 use super::Volume;
+use crate::engine::fill::StreamedBlock;
 use crate::error::Result;
 use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
@@ -70,12 +71,14 @@ impl Volume {
     fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
         self.pipeline.engine().check_table_whole()?;
         self.read_backing(block, out)?;
+        let streamed = self.stream_fills(missing, out);
         let blocks = out.chunks_exact_mut(self.block_size());
-        for (index, (number, bytes)) in (block..).zip(blocks).enumerate() {
+        let blocks = (block..).zip(blocks).zip(streamed);
+        for (index, ((number, bytes), streamed)) in blocks.enumerate() {
             let Missing {
                 bucket, version, ..
             } = missing[index];
-            let Some(after) = self.take_miss(self.key(number), missing[index], bytes) else {
+            let Some(after) = self.take_miss(self.key(number), missing[index], streamed) else {
                 self.read_versioned(number, bytes, false)?;
                 continue;
             };
@@ -121,36 +124,79 @@ impl Volume {
         self.pipeline.engine().check_table_whole()?;
         let missing = self.missing(key.block(), bucket, version, fill);
         self.read_backing(key.block(), out)?;
-        let taken = self.take_miss(key, missing, out);
+        let streamed = self.stream_fill(&missing, out, self.may_fill());
+        let streamed = streamed.filter(|_| self.is_fenced());
+        let taken = self.take_miss(key, missing, streamed);
         Ok(taken.is_some())
     }
 
-    /// Counts what the backing gave for a block that was not cached at `version`, and brings it in.
+    /// Whether reads bring blocks into the pool.
+    fn may_fill(&self) -> bool {
+        let pipeline = &*self.pipeline;
+        pipeline.options().fill_on_read && pipeline.engine().check_writable().is_ok()
+    }
+
+    /// Streams what the backing gave for a block that was not cached to a slot; none if it is not to be brought in, or there is no room.
+    fn stream_fill(
+        &self,
+        missing: &Missing,
+        bytes: &[u8],
+        may_fill: bool,
+    ) -> Option<StreamedBlock> {
+        let is_wanted = may_fill && missing.may_fill && self.is_as_seen(missing);
+        let streamed = is_wanted.then(|| self.pipeline.engine().stream_fill(bytes));
+        crate::sync::look_hint();
+        streamed.flatten()
+    }
+
+    /// Has one fence for all blocks that were streamed. A failed one has poisoned the pool, which every writer learns; the bytes that
+    /// the backing gave are right all the same.
+    fn is_fenced(&self) -> bool {
+        self.pipeline.engine().fence_fills().is_ok()
+    }
+
+    /// The same for several blocks, each with what was streamed of it.
+    fn stream_fills(&self, missing: &[Missing], bytes: &[u8]) -> Vec<Option<StreamedBlock>> {
+        let may_fill = self.may_fill();
+        let blocks = bytes.chunks_exact(self.block_size()).zip(missing);
+        let mut streamed: Vec<Option<StreamedBlock>> = blocks
+            .map(|(bytes, missing)| self.stream_fill(missing, bytes, may_fill))
+            .collect();
+        if streamed.iter().any(Option::is_some) && !self.is_fenced() {
+            streamed.iter_mut().for_each(|block| *block = None);
+        }
+        streamed
+    }
+
+    /// Whether nothing happened to its stripe since the block was seen not to be cached.
+    fn is_as_seen(&self, missing: &Missing) -> bool {
+        let index = self.pipeline.table().index();
+        index.read_valid(missing.bucket.stripe, missing.version)
+            || mutated(Mutant::FillIgnoresVersion)
+    }
+
+    /// Counts what the backing gave for a block that was not cached at `version`, and brings it in where it was streamed.
     /// Returns the stripe's version if that is all that happened to it since; otherwise `version`, or
     /// none if something had happened before: the bytes are not to be used.
-    fn take_miss(&self, key: Key, missing: Missing, bytes: &[u8]) -> Option<Version> {
-        let pipeline = &*self.pipeline;
+    fn take_miss(
+        &self,
+        key: Key,
+        missing: Missing,
+        streamed: Option<StreamedBlock>,
+    ) -> Option<Version> {
+        let engine = self.pipeline.engine();
         let Missing {
-            bucket,
-            version,
-            may_fill,
+            bucket, version, ..
         } = missing;
-        if !pipeline.table().index().read_valid(bucket.stripe, version)
-            && !mutated(Mutant::FillIgnoresVersion)
-        {
+        if !self.is_as_seen(&missing) {
+            if let Some(block) = streamed {
+                engine.abandon_fill(block);
+            }
             return None;
         }
-        pipeline.engine().tallies().mine().read_misses(1);
-        if !(may_fill
-            && pipeline.options().fill_on_read
-            && pipeline.engine().check_writable().is_ok())
-        {
-            return Some(version);
-        }
+        engine.tallies().mine().read_misses(1);
         crate::sync::look_hint();
-        // A failed fence has poisoned the pool, which every writer learns. The bytes that the
-        // backing gave are right all the same.
-        let filled = pipeline.engine().fill(key, bucket, version, bytes);
-        Some(filled.ok().flatten().unwrap_or(version))
+        let filled = streamed.and_then(|block| engine.finish_fill(key, bucket, version, block));
+        Some(filled.unwrap_or(version))
     }
 }
