@@ -4,9 +4,12 @@
 mod vhost_guest;
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use forebay_serve::{VhostUserOptions, VhostUserServer};
+use forebay_serve::{
+    Access, BlockDevice, DeviceError, MemoryDevice, VhostUserOptions, VhostUserServer,
+};
 use vhost::VhostBackend;
 use vhost_guest::*;
 
@@ -266,6 +269,83 @@ fn long_requests_go_to_workers_and_come_back_right() {
         assert_eq!(guest.ask(READ, 1, &[], data.len()), (OK, data));
         assert_eq!(rig.server().stats().requests_in_flight, 0);
     }
+}
+
+/// A disk whose reads all wait until so many do.
+struct Crowd {
+    disk: MemoryDevice,
+    wanted: usize,
+    waiting: Mutex<usize>,
+    is_full: Condvar,
+}
+
+impl BlockDevice for Crowd {
+    fn size_bytes(&self) -> u64 {
+        self.disk.size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.disk.block_size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        let mut waiting = self.waiting.lock().unwrap();
+        *waiting += 1;
+        self.is_full.notify_all();
+        let is_short = |waiting: &mut usize| *waiting < self.wanted;
+        let (waiting, waited) = self
+            .is_full
+            .wait_timeout_while(waiting, PATIENCE, is_short)
+            .unwrap();
+        assert!(!waited.timed_out(), "only {waiting} wait");
+        drop(waiting);
+        self.disk.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.disk.write_at(offset, data)
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.disk.write_zeroes(offset, length)
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.disk.discard(offset, length)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.disk.flush()
+    }
+
+    fn is_quick(&self, access: Access, _offset: u64, _length: u64) -> bool {
+        access == Access::Write
+    }
+}
+
+#[test]
+fn as_many_reads_wait_for_the_disk_as_a_queue_holds() {
+    let wanted = usize::from(QUEUE_SIZE / 3);
+    let device = Arc::new(Crowd {
+        disk: MemoryDevice::new(MIB, 4096),
+        wanted,
+        waiting: Mutex::new(0),
+        is_full: Condvar::new(),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let server = VhostUserServer::start(device, &socket, VhostUserOptions::default()).unwrap();
+    let mut guest = Guest::connect(&socket, 1);
+    for slot in 0..wanted as u16 {
+        let at = DATA + u64::from(slot) * 0x4000;
+        guest.submit(0, slot * 3, at, READ, u64::from(slot) * 8, &[], 4096);
+    }
+    guest.kick(0);
+    for slot in 0..wanted as u16 {
+        // In their order, too.
+        assert_eq!(guest.wait_for_answer(0).0, slot * 3);
+    }
+    assert_eq!(server.stats().requests_in_flight, 0);
 }
 
 #[test]

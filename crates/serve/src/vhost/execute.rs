@@ -131,6 +131,12 @@ impl Executor {
         }
     }
 
+    /// Whether it moves so few bytes that only a wait for the backing can take long.
+    pub(crate) fn is_short(&self, request: &Request) -> bool {
+        matches!(request.operation, Operation::Read | Operation::Write)
+            && request.data_bytes <= INLINE_BYTES_MAX
+    }
+
     /// Whether the request takes so little time that its queue may wait for it.
     pub(crate) fn is_quick(&self, request: &Request) -> bool {
         let access = match request.operation {
@@ -139,7 +145,7 @@ impl Executor {
             Operation::Discard | Operation::WriteZeroes => return false,
             Operation::Flush | Operation::GetSerial | Operation::Unknown => return true,
         };
-        request.data_bytes <= INLINE_BYTES_MAX
+        self.is_short(request)
             && match request.sector.checked_mul(SECTOR_BYTES) {
                 Some(offset) => self.device.is_quick(access, offset, request.data_bytes),
                 // It is refused.

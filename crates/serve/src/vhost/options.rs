@@ -13,9 +13,11 @@ pub struct VhostUserOptions {
     pub serial: String,
     /// Refuses everything that would change the disk, and tells the guest so.
     pub read_only: bool,
-    /// Threads that a client may have for requests that take long; they start as needed. With 0
+    /// Threads that a client may have for requests that are long; they start as needed. With 0
     /// such requests hold up the others of their queue.
     pub workers: usize,
+    /// Short requests of a client that wait for the backing at a time, each on a thread; with 0 they hold up the others, too.
+    pub waiting_max: usize,
     /// The user and group that the socket belongs to from the moment it can be seen; without, the
     /// process's own.
     pub socket_owner: Option<(u32, u32)>,
@@ -29,6 +31,7 @@ impl Default for VhostUserOptions {
             serial: "forebay".into(),
             read_only: false,
             workers: 8,
+            waiting_max: 128,
             socket_owner: None,
         }
     }

@@ -232,13 +232,17 @@ impl Ring {
             Ok(request) => request,
             Err(malformed) => return self.refuse(&malformed),
         };
-        if workers.are_there() && !self.executor.is_quick(&request) {
+        let is_short = self.executor.is_short(&request);
+        if workers.are_there(is_short) && !self.executor.is_quick(&request) {
             // What was answered must not wait for a slow one.
             self.tell_guest()?;
             *lock(&self.handed_over) += 1;
             count(&self.executor.tallies.requests_in_flight, 1);
             let ring = Arc::clone(self);
-            workers.hand_over(Box::new(move |buffer| ring.finish(&request, buffer)));
+            workers.hand_over(
+                is_short,
+                Box::new(move |buffer| ring.finish(&request, buffer)),
+            );
             return Ok(());
         }
         let status = self.executor.execute(&request, &self.memory, buffer);

@@ -89,7 +89,7 @@ impl Session {
         executor: Arc<Executor>,
         client: Arc<UnixStream>,
     ) -> Session {
-        let workers = Arc::new(Workers::new(options.workers));
+        let workers = Arc::new(Workers::new(&options));
         let queues = (0..options.queues).map(|_| QueueState::default()).collect();
         Session {
             options,

@@ -55,7 +55,7 @@ pub fn serve_queue(
     )
     .map_err(|broken| broken.to_string())?;
     let ring = Arc::new(ring);
-    let workers = Workers::new(options.workers);
+    let workers = Workers::new(options);
     let served = ring.serve(&workers, &mut Vec::new());
     ring.wait_for_workers();
     workers.end();

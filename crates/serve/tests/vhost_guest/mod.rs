@@ -57,7 +57,7 @@ pub const DATA: u64 = BASE + 0x10_0000;
 pub const QUEUE_SIZE: u16 = 64;
 
 /// No wait of these tests is longer, whatever fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A descriptor as the guest writes it.
 #[derive(Clone, Copy, Debug)]
