@@ -81,6 +81,13 @@ pub fn is_in_memory(path: &Path) -> Result<bool> {
     Ok(kind.f_type as u64 == TMPFS_MAGIC)
 }
 
+/// What can still be written below `path`, in bytes.
+pub fn free_bytes(path: &Path) -> Result<u64> {
+    let system =
+        rustix::fs::statvfs(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

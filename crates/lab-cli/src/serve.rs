@@ -151,6 +151,8 @@ impl Laboratory {
                 "id": 0,
                 "size_bytes": self.engine.size_bytes(),
                 "attached": true,
+                "degraded": stats.is_degraded,
+                "last_error": self.engine.last_error(),
                 "backing": report::backing(&stats.backing),
                 "requests": report::requests(&served.meters.snapshot()),
             });
@@ -174,6 +176,7 @@ impl Laboratory {
                 "read_hits": stats.read_hits,
                 "read_misses": stats.read_misses,
                 "evictions": stats.evictions,
+                "write_back_errors": stats.write_back_errors,
             },
             "volumes": disks.collect::<Vec<_>>(),
             "front_ends": report::front_ends(&self.disks),

@@ -162,7 +162,7 @@ fn site(arguments: &Arguments, pace: &Pace) -> Result<Site> {
     let disk = match arguments.figure {
         Figure::Users => bench.disk()?,
         // A disk that is made slow has no times of its own.
-        Figure::Media => &bench.memory,
+        Figure::Media => bench.memory_with(DISK_BYTES + pace.cache_bytes())?,
     };
     Ok(Site {
         forebay: bench.subject.forebay()?,

@@ -251,6 +251,10 @@ fn with_the_cleaner_threads_make_room() {
             stat["totals"]["evictions"].as_u64().unwrap() > 1000,
             "{design}: {stat}"
         );
+        assert_eq!(stat["totals"]["write_back_errors"], 0, "{design}");
+        let disk = &stat["volumes"][0];
+        assert_eq!(disk["degraded"], false, "{design}: {disk}");
+        assert!(disk["last_error"].is_null(), "{design}: {disk}");
         for offset in (0..DISK_BYTES).step_by(piece.len()) {
             assert!(
                 client.read(offset, piece.len()).unwrap() == piece,
