@@ -34,3 +34,14 @@ pub enum Action {
     /// Make the writes and updates since the last commit durable, all or none.
     Commit,
 }
+
+impl Action {
+    /// Bytes that it gives to the cache.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Action::Write { bytes, .. } | Action::Update { bytes, .. } => bytes.len(),
+            Action::Read { .. } | Action::Commit => 0,
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use forebay::Result;
 
-use super::{Cell, LOADED_FROM, Laboratory, Outcome, Runs, Scope, WorkCell};
+use super::{Cell, Extent, LOADED_FROM, Laboratory, Outcome, Runs, Scope, WorkCell, loads};
 use crate::engines::EngineName;
 use crate::measure::{CountsRow, Measurement};
 use crate::workload::WorkloadSpec;
@@ -24,7 +24,9 @@ pub fn counts_cells(scope: &Scope) -> Result<Vec<Cell>> {
 pub fn counts_rows(laboratory: &Laboratory) -> Result<Vec<CountsRow>> {
     let pairs = pairs(laboratory.scope())?.into_iter();
     let rows = pairs.filter_map(|(engine, workload, cell)| row(laboratory, engine, workload, cell));
-    Ok(rows.collect())
+    let mut rows: Vec<CountsRow> = rows.collect();
+    CountsRow::note_standings(&mut rows);
+    Ok(rows)
 }
 
 /// A cell as printed, and the same with the cleaner.
@@ -54,8 +56,9 @@ pub(super) fn row(
     })
 }
 
-fn measurements(runs: &Runs) -> Vec<&Measurement> {
-    let measured = runs.iter().filter_map(|run| match &run.outcome {
+/// One a round; none of one that failed.
+fn measurements(runs: &Runs) -> Vec<Option<&Measurement>> {
+    let measured = runs.by_round().map(|run| match &run?.outcome {
         Outcome::Work(work) => Some(&work.measurement),
         Outcome::Blocks(_) => None,
     });
@@ -67,7 +70,14 @@ fn pairs(scope: &Scope) -> Result<Vec<(EngineName, &'static str, WorkCell)>> {
     for name in WorkloadSpec::NAMES {
         let workload = WorkloadSpec::named(name, scope.scale)?;
         for engine in &scope.engines {
-            pairs.push((*engine, name, WorkCell::new(*engine, workload.clone())));
+            let cell = WorkCell {
+                extent: Extent {
+                    operations: Some(loads::counted_operations(&workload, scope.is_quick)),
+                    ..Extent::default()
+                },
+                ..WorkCell::new(*engine, workload.clone())
+            };
+            pairs.push((*engine, name, cell));
         }
     }
     Ok(pairs)

@@ -149,6 +149,9 @@ impl Laboratory {
         match result {
             Ok(outcomes) => {
                 for outcome in outcomes {
+                    let while_measured = outcome.others();
+                    let others = [others, while_measured].into_iter().flatten();
+                    let others = others.reduce(f64::max);
                     self.remember(cell, Run { outcome, others });
                 }
             }

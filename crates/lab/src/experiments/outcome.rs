@@ -13,6 +13,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Processors that others took while its clock ran; none where that was too short to tell.
+    pub(super) fn others(&self) -> Option<f64> {
+        match self {
+            Outcome::Work(work) => work.measurement.others,
+            Outcome::Blocks(_) => None,
+        }
+    }
+
     /// Whether everything that is counted is the same in both; times may differ.
     #[must_use]
     pub fn counts_as(&self, other: &Outcome) -> bool {

@@ -31,6 +31,11 @@ impl Runs {
         self.0.push(run);
     }
 
+    /// Each round's; none where it failed.
+    pub fn by_round(&self) -> impl Iterator<Item = Option<&Run>> {
+        self.0.iter().map(Option::as_ref)
+    }
+
     /// Each that did not fail.
     pub fn iter(&self) -> impl Iterator<Item = &Run> {
         self.0.iter().flatten()

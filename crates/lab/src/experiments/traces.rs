@@ -35,9 +35,9 @@ impl TraceRun {
             workload: WorkloadSpec::trace(trace, scope.scale),
             disk,
             extent: Extent {
-                cache_bytes,
-                warm_up,
-                operations: requests - warm_up,
+                cache_bytes: Some(cache_bytes),
+                warm_up: Some(warm_up),
+                operations: Some(requests - warm_up),
             },
         }
     }
@@ -57,13 +57,15 @@ impl TraceRun {
         let engines = laboratory.scope().engines.iter();
         let rows =
             engines.filter_map(|engine| row(laboratory, *engine, &self.name, self.cell(*engine)));
-        rows.collect()
+        let mut rows: Vec<CountsRow> = rows.collect();
+        CountsRow::note_standings(&mut rows);
+        rows
     }
 
     fn cell(&self, engine: EngineName) -> WorkCell {
         WorkCell {
             disk: self.disk,
-            extent: Some(self.extent),
+            extent: self.extent,
             ..WorkCell::new(engine, self.workload.clone())
         }
     }

@@ -32,19 +32,19 @@ pub struct WorkCell {
     pub updates_metadata: bool,
     /// With the cleaner that all designs have in common. Forebay's own always works.
     pub has_cleaner: bool,
-    /// How large and how long; none for what the scope's scale says.
-    pub extent: Option<Extent>,
+    /// How large and how long.
+    pub extent: Extent,
 }
 
-/// How large a cell's cache is, and how long it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How large a cell's cache is, and how long it runs; what is none is as the scope's scale says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// Bytes of the region.
-    pub cache_bytes: u64,
+    pub cache_bytes: Option<u64>,
     /// Operations before the measured ones.
-    pub warm_up: u64,
+    pub warm_up: Option<u64>,
     /// Measured operations.
-    pub operations: u64,
+    pub operations: Option<u64>,
 }
 
 /// What a cell came to.
@@ -69,7 +69,7 @@ impl WorkCell {
             journal_mode: JournalMode::Data,
             updates_metadata: true,
             has_cleaner: false,
-            extent: None,
+            extent: Extent::default(),
         }
     }
 
@@ -116,12 +116,11 @@ impl WorkCell {
         let usual = CellOptions::new(self.engine, self.workload.clone(), scope.scale);
         let extent = self.extent;
         let mut options = CellOptions {
-            cache_bytes: extent.map_or(usual.cache_bytes, |extent| extent.cache_bytes),
-            warm_up: extent.map(|extent| extent.warm_up),
-            operations: extent.map_or_else(
-                || loads::operations(&self.workload, scope.is_quick),
-                |extent| extent.operations,
-            ),
+            cache_bytes: extent.cache_bytes.unwrap_or(usual.cache_bytes),
+            warm_up: extent.warm_up,
+            operations: extent
+                .operations
+                .unwrap_or_else(|| loads::operations(&self.workload, scope.is_quick)),
             engine_options: EngineOptions {
                 journal_mode: self.journal_mode,
                 updates_metadata: self.updates_metadata,
@@ -162,7 +161,7 @@ impl WorkCell {
 /// waits, and fewer operations are measured.
 fn hurry(cell: &mut measure::Cell, options: &mut CellOptions) -> Result<()> {
     const PACED: u64 = 64;
-    const FEWER: u64 = 4;
+    const FEWER: u64 = 16;
     let cache_blocks = options.cache_bytes / BLOCK_BYTES as u64;
     let warm_up = options.warm_up;
     let warm_up = warm_up.unwrap_or_else(|| cell.workload.warm_up_operations(cache_blocks));
@@ -187,10 +186,14 @@ impl Workload for Stoppable {
     }
 
     fn next(&mut self, actions: &mut Vec<Action>) -> Operation {
-        match self.is_called_off.load(Ordering::Relaxed) {
+        match self.is_called_off() {
             true => Operation::default(),
             false => self.inner.next(actions),
         }
+    }
+
+    fn is_called_off(&self) -> bool {
+        self.is_called_off.load(Ordering::Relaxed)
     }
 
     fn warm_up_operations(&self, cache_blocks: u64) -> u64 {

@@ -70,8 +70,7 @@ impl FigureResult {
         Some(self.spread(series, place)?.median)
     }
 
-    /// The number of the series `key` at a place, divided by that of `over` at its place. Each round is divided by itself, so that
-    /// what slows a round down slows both of its sides.
+    /// The number of the series `key` at a place, divided by that of `over` at its place, round by round.
     #[must_use]
     pub fn ratio_spread(
         &self,
@@ -82,12 +81,7 @@ impl FigureResult {
             let runs = self.series(key)?.runs.get(place)?.as_ref()?;
             Some(runs.numbers(self.figure.metric))
         };
-        let rounds = numbers(key, place)?.into_iter();
-        let rounds = rounds.zip(numbers(over, over_place)?);
-        // A round of which one side failed has no ratio.
-        let rounds = rounds.filter_map(|(value, divisor)| value.zip(divisor));
-        let ratios = rounds.filter(|(_, divisor)| *divisor > 0.0);
-        Spread::of(ratios.map(|(value, divisor)| value / divisor).collect())
+        Spread::of_ratios(&numbers(key, place)?, &numbers(over, over_place)?)
     }
 
     /// The middle of these ratios.
@@ -107,8 +101,18 @@ impl FigureResult {
     /// Whether it shows times, and others used the processors meanwhile.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
-        let is_loaded = self.others().is_some_and(|others| others > LOADED_FROM);
-        self.figure.metric.is_timed() && is_loaded
+        self.are_loaded(self.others())
+    }
+
+    /// The same of one series at one place.
+    #[must_use]
+    pub fn is_loaded_at(&self, series: &SeriesResult, place: usize) -> bool {
+        let runs = series.runs.get(place).and_then(Option::as_ref);
+        self.are_loaded(runs.and_then(Runs::others))
+    }
+
+    fn are_loaded(&self, others: Option<f64>) -> bool {
+        self.figure.metric.is_timed() && others.is_some_and(|others| others > LOADED_FROM)
     }
 }
 
@@ -145,11 +149,11 @@ mod tests {
     fn a_run_that_failed_leaves_the_others_in_their_rounds() {
         let cell = |engine| {
             Cell::Work(WorkCell {
-                extent: Some(Extent {
-                    cache_bytes: 4 << 20,
-                    warm_up: 8,
-                    operations: 64,
-                }),
+                extent: Extent {
+                    cache_bytes: Some(4 << 20),
+                    warm_up: Some(8),
+                    operations: Some(64),
+                },
                 ..WorkCell::new(engine, loads::fio(Scale::one_over(16_384), 50))
             })
         };

@@ -40,7 +40,7 @@ pub(super) fn section(results: &[FigureResult], counts: &[CountsRow]) -> Section
     }
     Section {
         heading: "What holds of the five papers".into(),
-        paragraphs: vec![HOLDS.into()],
+        paragraphs: [HOLDS, losses::RULE].map(str::to_owned).into(),
         words,
         ..Section::default()
     }

@@ -22,6 +22,8 @@ pub struct Measurement {
     pub in_reads: Counters,
     /// Time that the engine took; noisy.
     pub elapsed: Duration,
+    /// Processors that others took meanwhile; none if it was too short to tell.
+    pub others: Option<f64>,
 }
 
 impl Measurement {

@@ -6,10 +6,6 @@ use forebay_pmem::thread_counters;
 
 use crate::workload::{Action, BLOCK_BYTES, Workload};
 
-/// Operations that are made up before they are performed, so that making them up costs no measured
-/// time.
-pub(super) const BATCH: u64 = 64;
-
 /// Performs actions in order; they end with a commit if they change anything. Returns what this
 /// thread persisted within reads: blocks brought in, and what had to leave for them.
 ///

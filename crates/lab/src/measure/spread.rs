@@ -27,4 +27,16 @@ impl Spread {
             most,
         })
     }
+
+    /// Of the ratios of rounds: each divided by itself, so that what slows a round down slows both of its sides. A round of which one
+    /// side failed has none.
+    #[must_use]
+    pub fn of_ratios(of: &[Option<f64>], over: &[Option<f64>]) -> Option<Spread> {
+        let rounds = of.iter().zip(over);
+        let ratios = rounds.filter_map(|(of, over)| {
+            let over = over.filter(|over| *over > 0.0)?;
+            Some((*of)? / over)
+        });
+        Spread::of(ratios.collect())
+    }
 }

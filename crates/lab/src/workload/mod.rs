@@ -51,7 +51,7 @@ pub enum WorkloadSpec {
 
 impl WorkloadSpec {
     /// The workloads that `counts` runs, by name, in its order.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 14] = [
         "fio-rw30",
         "fio-rw50",
         "fio-rw70",
@@ -62,6 +62,10 @@ impl WorkloadSpec {
         "teragen",
         "tpcc",
         "metadata",
+        "fio-miss30",
+        "fio-miss50",
+        "fio-miss70",
+        "webproxy-miss",
     ];
 
     /// The workload of that name at its papers' sizes times `scale`.
@@ -72,7 +76,16 @@ impl WorkloadSpec {
         let filebench =
             |personality| WorkloadSpec::Filebench(FilebenchOptions::new(scale, personality));
         let fio = |read_percent| WorkloadSpec::Fio(FioOptions::of_spindle(scale, read_percent));
+        // With Tinca's DRAM, which holds a part of the data: reads come to the cache.
+        let missing = |read_percent| WorkloadSpec::Fio(FioOptions::of_tinca(scale, read_percent));
         Ok(match name {
+            "fio-miss30" => missing(30),
+            "fio-miss50" => missing(50),
+            "fio-miss70" => missing(70),
+            "webproxy-miss" => WorkloadSpec::Filebench(FilebenchOptions {
+                page_cache_bytes: scale.bytes(TINCA_PAGES_BYTES),
+                ..FilebenchOptions::new(scale, Personality::Webproxy)
+            }),
             "fio-rw30" => fio(30),
             "fio-rw50" => fio(50),
             "fio-rw70" => fio(70),

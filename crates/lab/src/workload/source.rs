@@ -21,6 +21,14 @@ pub struct Operation {
     pub payload_bytes: u64,
 }
 
+impl std::ops::AddAssign for Operation {
+    fn add_assign(&mut self, more: Operation) {
+        self.writes += more.writes;
+        self.reads += more.reads;
+        self.payload_bytes += more.payload_bytes;
+    }
+}
+
 /// A source of operations.
 pub trait Workload: Send {
     /// What it is called.
@@ -29,6 +37,11 @@ pub trait Workload: Send {
     /// Appends one application operation's actions. Writes may come with a later operation, when their
     /// transaction commits; a commit always follows the writes of one call.
     fn next(&mut self, actions: &mut Vec<Action>) -> Operation;
+
+    /// Whether nobody wants its operations any more, so that a run may end at once.
+    fn is_called_off(&self) -> bool {
+        false
+    }
 
     /// Operations after which a cache of `cache_blocks` is full and replaces at its steady rate.
     fn warm_up_operations(&self, cache_blocks: u64) -> u64;
