@@ -4,7 +4,7 @@
 #
 #   scripts/rig-grid.sh [--quick] [--figure 1|4|5|6|7a|7b|8a|8b|9|10|fsync|11]... [--contender NAME]... [--json]
 #
-# Figures 1, 4, 6 and 10 are of the layers, the others and contenders of the grid. Under three quarters of an hour, some six
+# Figures 1, 4, 6 and 10 are of the layers, the others and contenders of the grid. Under an hour, some six
 # minutes with --quick. PROFILE=checked builds without the link-time pass.
 set -euo pipefail
 cd "$(dirname "$0")/.."
