@@ -33,10 +33,11 @@ bench-tpcc: ## TPC-C on MariaDB on ext4, on disks behind Forebay, Classic and Ti
 lab: ## The papers' caches and figures beside ours, in half an hour; writes target/lab/lab.html, dax.html of mapped regions, files.html of file buffers, and tvarak.html
 	@scripts/setup.sh build
 	$(CARGO) build --release -j$(JOBS) -p forebay-lab-cli
-	target/release/forebay-lab run all --quick --out target/lab
 	target/release/forebay-lab dax --quick --out target/lab
 	target/release/forebay-lab files --quick --out target/lab
 	target/release/forebay-lab tvarak run all --quick --out target/lab
+	target/release/forebay-lab tvarak bugs --quick --out target/lab
+	target/release/forebay-lab run all --quick --out target/lab
 
 crash: ## Two million crash images and every mutant; writes target/crash/report.json
 	@scripts/setup.sh build

@@ -75,7 +75,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("torture", &["forebay-harness"]),
     (
         "apps",
-        &["forebay-files", "forebay-harness", "forebay-pmem"],
+        &[
+            "forebay-files",
+            "forebay-harness",
+            "forebay-lab",
+            "forebay-pmem",
+        ],
     ),
     (
         "verify",

@@ -25,6 +25,8 @@ use forebay_harness::{
     Result, Row, RunOptions, check_interrupt, output, progress_bar, rows, temporary_folder,
 };
 
+use forebay_lab::elsewhere::PROCESSORS;
+
 use crate::cases::{CASES, Case};
 use crate::context::{Context, Pace};
 use crate::options::BenchOptions;
@@ -210,6 +212,8 @@ impl Run<'_> {
         let mut rows = self.results.rows();
         rows.extend(headline::rows(&self.results));
         rows.extend(self.rows.iter().cloned());
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        rows.push(Row::new(PROCESSORS, processors as f64, "processors"));
         let report = options.report("apps");
         rows::write(&report, &rows)?;
         let html = report.with_extension("html");

@@ -15,7 +15,7 @@ mod test_env;
 mod tools;
 mod watched;
 
-pub use machine::{Machine, OthersWatch};
+pub use machine::{Machine, OthersWatch, date};
 pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
 
 pub use processes::{

@@ -34,14 +34,13 @@ impl Machine {
     #[must_use]
     pub fn here() -> Machine {
         let file = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let load = file("/proc/loadavg");
         Machine {
             processor: model_name(&file("/proc/cpuinfo")),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             system: format!("Linux {}", file("/proc/sys/kernel/osrelease").trim()),
             commit: commit_hash(),
-            date: date_of(since_1970.unwrap_or_default().as_secs()),
+            date: date(SystemTime::now()),
             load_average: load.split(' ').next().and_then(|first| first.parse().ok()),
         }
     }
@@ -68,7 +67,14 @@ fn model_name(text: &str) -> String {
     model.unwrap_or_else(|| "an unknown processor".into())
 }
 
-/// A moment in words, of the Gregorian calendar.
+/// A moment in words, in UTC, like `2019-08-23 14:05`.
+#[must_use]
+pub fn date(time: SystemTime) -> String {
+    let since_1970 = time.duration_since(UNIX_EPOCH);
+    date_of(since_1970.unwrap_or_default().as_secs())
+}
+
+/// So many seconds after 1970 began, in words of the Gregorian calendar.
 fn date_of(seconds: u64) -> String {
     let (mut days, time) = (seconds / DAY_S, seconds % DAY_S);
     let is_leap = |year: u64| {

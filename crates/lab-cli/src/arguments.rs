@@ -50,6 +50,8 @@ pub enum Command {
     List(ListOptions),
     /// Measure figures, or the counts of every engine and workload.
     Run(RunOptions),
+    /// Print what became of every figure and table of the papers, as a table in Markdown.
+    Verdicts(VerdictsOptions),
     /// Replay a block trace of a real machine on the engines.
     Trace(TraceOptions),
     /// Measure how long stores into mapped regions go without protection, and what protection costs transactions.
@@ -265,6 +267,25 @@ pub struct RunOptions {
     /// Where the memory to measure is made; nothing stays there.
     #[arg(long, default_value = "/dev/shm")]
     pub directory: PathBuf,
+}
+
+/// Which verdicts.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Figures of the laboratory are judged as lab.json has them. What other programs measure is judged by their reports as they are now:
+tvarak.json, tvarak-bugs.json and files.json in the same folder, and beside it rig/grid.json, rig/layers.json and apps/report.json.
+
+Examples:
+  forebay-lab verdicts
+  forebay-lab verdicts target/lab --into docs/inside/papers.md"
+)]
+pub struct VerdictsOptions {
+    /// Where lab.json is.
+    #[arg(value_name = "DIR", default_value = "target/lab")]
+    pub folder: PathBuf,
+    /// Put them into this page, in the place of those that were put there before, and print nothing.
+    #[arg(long, value_name = "FILE")]
+    pub into: Option<PathBuf>,
 }
 
 /// What to replay.

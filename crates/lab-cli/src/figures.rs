@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_harness::{Machine, OthersWatch};
+use forebay_lab::elsewhere::Reports;
 use forebay_lab::engines::EngineName;
 use forebay_lab::experiments::{
     Cell, Laboratory, Scope, TraceRun, counts_cells, counts_rows, in_order,
@@ -107,12 +108,15 @@ pub fn measure(options: &RunOptions) -> Result<(), Failure> {
         .into_iter()
         .map(|(figure, plan)| FigureResult::collect(figure, plan, &laboratory))
         .collect();
+    let folder = measuring::folder((options.out.as_ref(), options.json));
+    let reports = folder.map_or_else(Reports::none, Reports::beside);
     let report = Report {
         scope: &scope,
         setting: &setting,
         results: &results,
         counts: &rows,
         failures: laboratory.failures(),
+        reports: &reports,
     };
     measuring::print(
         (options.out.as_ref(), options.json),

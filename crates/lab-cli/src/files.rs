@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_command::{Failure, output, progress};
+use forebay_harness::{Machine, OthersWatch};
+use forebay_lab::figures::Setting;
 use forebay_lab::files::{
     Cell, CountsRow, FilesOnDisk, FilesReport, FilesRow, FilesScope, InodesRow, count_writes,
     measure_cell, measure_inodes,
@@ -26,6 +28,8 @@ struct Run<'o> {
     inodes: Vec<InodesRow>,
     not_measured: Vec<String>,
     failures: Vec<String>,
+    /// What others did while it was timed; since it began where nothing was.
+    setting: Setting,
 }
 
 /// Somebody interrupted it.
@@ -73,6 +77,14 @@ impl Run<'_> {
     }
 
     fn time(&mut self) -> Result<(), CalledOff> {
+        // The counts before it are exact whatever others do, and programs that make file systems come after it.
+        let watch = OthersWatch::begin();
+        let timed = self.time_cells();
+        self.setting = Setting::since(&watch, self.setting.machine.clone());
+        timed
+    }
+
+    fn time_cells(&mut self) -> Result<(), CalledOff> {
         for cell in self.scope.cells() {
             self.bar.set_message(name_of(cell));
             let measured = measure_cell(
@@ -161,11 +173,13 @@ pub fn run(options: &FilesOptions) -> Result<(), Failure> {
         inodes: Vec::new(),
         not_measured: Vec::new(),
         failures: Vec::new(),
+        setting: Setting::since(&OthersWatch::begin(), Machine::here()),
     };
     run.measure().map_err(|CalledOff| measuring::called_off())?;
     run.not_measured.extend(run.failures.iter().cloned());
     let report = FilesReport {
         scope: &scope,
+        setting: &run.setting,
         counts: &run.counts,
         rows: &run.rows,
         inodes: &run.inodes,

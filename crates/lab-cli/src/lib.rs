@@ -16,6 +16,7 @@ mod measuring;
 mod region;
 mod serve;
 mod tvarak;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ pub fn main() -> ExitCode {
             Ok(())
         }
         Command::Run(options) => figures::measure(&options),
+        Command::Verdicts(options) => verdicts::print(&options),
         Command::Trace(options) => figures::replay(&options),
         Command::Dax(options) => dax::run(&options),
         Command::Files(options) => files::run(&options),

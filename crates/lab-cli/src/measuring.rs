@@ -39,6 +39,15 @@ pub fn none_failed(failures: &[String]) -> Result<(), Failure> {
     }
 }
 
+/// The folder of a report; none where the outcome is to be JSON and no folder was named.
+pub fn folder((out, json): (Option<&PathBuf>, bool)) -> Option<&Path> {
+    match (out, json) {
+        (Some(out), _) => Some(out.as_path()),
+        (None, true) => None,
+        (None, false) => Some(Path::new(OUT)),
+    }
+}
+
 /// Writes a report's files, into a folder of its own unless the outcome is to be JSON, and has the outcome printed.
 ///
 /// # Errors
@@ -49,11 +58,7 @@ pub fn print(
     write: impl FnOnce(&Path) -> io::Result<()>,
     tell: impl FnOnce(),
 ) -> Result<(), Failure> {
-    let out = match (out, json) {
-        (Some(out), _) => Some(out.as_path()),
-        (None, true) => None,
-        (None, false) => Some(Path::new(OUT)),
-    };
+    let out = folder((out, json));
     if let Some(out) = out {
         write(out)?;
     }

@@ -10,6 +10,7 @@ pub mod autobahn;
 mod cleaner;
 pub mod dax;
 pub mod disk;
+pub mod elsewhere;
 mod engine;
 mod engine_name;
 pub mod engines;

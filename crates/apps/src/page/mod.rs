@@ -42,7 +42,7 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
     let mut sections = vec![asked(rows), programs(results)];
     sections.extend(workloads(results));
     sections.push(streams(results));
-    sections.extend(paper::sections(results, context));
+    sections.extend(paper::sections(results, rows, context));
     sections.push(all_numbers(rows));
     sections.retain(|section| !section.is_empty());
     if !complaints.is_empty() {

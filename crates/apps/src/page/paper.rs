@@ -1,7 +1,9 @@
 //! What AutoBahn's figures 11 to 15 show, here of our places: shards of key-value stores and how long their
-//! commits take; small writes by threads to private files, how long they take, and where their time goes.
+//! commits take; small writes by threads to private files, how long they take, and where their time goes. Of the first two what the
+//! paper's text says stands beside ours, with a verdict by the rule of the laboratory.
 
-use forebay_harness::{Chart, Section, Series, Shape};
+use forebay_harness::{Chart, Row, Section, Series, Shape, TextTable, digits};
+use forebay_lab::elsewhere::{LATENCIES_US, Rows, application_claims, table};
 
 use crate::context::Context;
 use crate::page::draw::{PLACES, STORES, by_place, chart, latencies, shares};
@@ -15,15 +17,75 @@ const PATTERNS: [(&str, &str); 3] = [
 ];
 const UNITS: [(&str, &str, f64); 2] = [("256b", "256 B", 256.0), ("16k", "16 KiB", 16384.0)];
 
-pub fn sections(results: &Results, context: &Context) -> Vec<Section> {
+pub fn sections(results: &Results, rows: &[Row], context: &Context) -> Vec<Section> {
     let counts = context.pace.thread_counts();
     vec![
+        said(results, rows, &counts),
         sharded(results, &counts),
         commits(results, &counts),
         speeds(results, &counts),
         appends(results, &counts),
         times(results, &counts),
     ]
+}
+
+/// What the text says of figures 11 and 12, ours and a verdict beside it; nothing where no store was measured.
+fn said(results: &Results, rows: &[Row], counts: &[usize]) -> Section {
+    let claims = application_claims(&Rows::new(rows));
+    if claims.iter().all(|claim| claim.ours == "–") {
+        return Section::default();
+    }
+    Section {
+        heading: "What AutoBahn's text says of stores".into(),
+        paragraphs: vec![
+            "Its figures 11 and 12, with “forebay run” in AutoBahn's place, this disk in ext4's. A ratio holds if ours is within a \
+             factor of 1.25 of it and at least half as far from 1, on the same side. The paper has 36 cores: what 32 and 64 databases \
+             do to each other is not judged where there are fewer. It times the commit in the store; here an update is timed from the \
+             client's side, with all that the store does besides."
+                .into(),
+        ],
+        words: vec![
+            ("Ratios".into(), table(&claims)),
+            ("Mean latencies of updates, µs".into(), means(results, counts)),
+        ],
+        ..Section::default()
+    }
+}
+
+/// The paper's mean latencies and ours, where there are as many databases.
+fn means(results: &Results, counts: &[usize]) -> TextTable {
+    // A client waits for each update before the next: so many databases, so many at once.
+    let ours = |store: &str, databases: usize, place| {
+        let rate = results.median(&format!("ycsb_{store}_u_shards{databases}"), place)?;
+        Some(databases as f64 * 1e6 / rate)
+    };
+    let shown = |value: Option<f64>| value.map_or("–".into(), digits);
+    let rows = LATENCIES_US
+        .iter()
+        .map(|([store, title], databases, paper)| {
+            let places = [Place::Preload, Place::Disk, Place::Tmpfs];
+            let is_measured = counts.contains(databases);
+            let ours = places.map(|place| ours(store, *databases, place).filter(|_| is_measured));
+            let values = paper
+                .iter()
+                .zip(ours)
+                .flat_map(|(paper, ours)| [*paper, ours]);
+            let name = format!("{title}, databases: {databases}");
+            std::iter::once(name).chain(values.map(shown)).collect()
+        });
+    let columns = [
+        "",
+        "AutoBahn, paper",
+        "forebay run, here",
+        "ext4, paper",
+        "disk, here",
+        "tmpfs, paper",
+        "tmpfs, here",
+    ];
+    TextTable {
+        columns: columns.map(str::to_owned).into(),
+        rows: rows.collect(),
+    }
 }
 
 /// Figure 11.
@@ -178,4 +240,48 @@ fn distributions(
         section.tables.push((heading.into(), table));
     }
     section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Outcome;
+
+    #[test]
+    fn the_papers_latencies_stand_beside_ours_with_a_verdict() {
+        let mut results = Results::default();
+        for (place, rate) in [
+            (Place::Preload, 100_000.0),
+            (Place::Disk, 4_000.0),
+            (Place::Tmpfs, 125_000.0),
+        ] {
+            let outcome = Outcome::rate("ycsb_wiredtiger_u_shards1", rate, "operations/s");
+            results.add(place, 0, outcome);
+        }
+        let rows = results.rows();
+        let section = said(&results, &rows, &[1, 2]);
+        let [(_, ratios), (_, means)] = &section.words[..] else {
+            panic!("two tables");
+        };
+        let ratio = ratios
+            .rows
+            .iter()
+            .find(|row| row[1] == "WiredTiger, 1 database: latency, ext4 ÷ AutoBahn");
+        let ratio = ratio.expect("said");
+        assert_eq!(ratio[2..], ["31.1", "25.0", "holds"]);
+        assert_eq!(
+            means.rows[0],
+            [
+                "WiredTiger, databases: 1",
+                "1.23",
+                "10.0",
+                "38.2",
+                "250",
+                "1.31",
+                "8.00"
+            ]
+        );
+        assert_eq!(means.rows[1][2], "–", "32 databases were not measured");
+        assert!(said(&Results::default(), &[], &[1]).is_empty());
+    }
 }

@@ -1,5 +1,7 @@
 //! What the text of Tinca's paper says of its Figures 8 and 12c, and whether ours is like it.
 
+use forebay_lab::paper::{is_as_uneven, is_near};
+
 use crate::tpcc::contender::Contender;
 use crate::tpcc::results::{Metric, Results};
 
@@ -46,9 +48,6 @@ pub const SAID: [Said; 10] = [
     said("12c", Metric::WriteHits, 20, Of::Tinca, 0.93),
 ];
 
-/// How near is near: a factor.
-const NEAR: f64 = 1.25;
-
 impl Said {
     pub fn title(&self) -> String {
         let what = match self.of {
@@ -89,13 +88,9 @@ impl Said {
     }
 }
 
-fn is_near(ours: f64, theirs: f64) -> bool {
-    ours <= theirs * NEAR && ours * NEAR >= theirs
-}
-
 /// Whether a ratio says what the paper's does: it is near, and at least half as far from 1, on the same side.
 pub fn ratio_holds(ours: f64, theirs: f64) -> bool {
-    is_near(ours, theirs) && (ours - 1.0) / (theirs - 1.0) >= 0.5
+    is_near(ours, theirs) && is_as_uneven(ours, theirs)
 }
 
 /// What the paper has of a contender under so many users; its Tinca stands for both of ours.

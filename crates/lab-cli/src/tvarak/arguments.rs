@@ -147,7 +147,7 @@ pub enum Asked {
 every byte that is read, and every byte, checksum and parity in the end.
 
 Examples:
-  forebay-lab tvarak bugs --quick
+  forebay-lab tvarak bugs --quick --out target/lab
   forebay-lab tvarak bugs --bugs 10000 --json
   forebay-lab tvarak bugs --kinds lost_write --design ev"
 )]
@@ -167,6 +167,9 @@ pub struct TvarakBugs {
     /// The first trial's seed.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Where tvarak-bugs.json is written, by which the laboratory's report judges the paper's first two figures.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Print one JSON object and nothing else.
     #[arg(long)]
     pub json: bool,

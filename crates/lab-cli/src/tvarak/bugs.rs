@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_command::{Failure, output, progress};
+use forebay_harness::rows::commit_hash;
+use forebay_harness::write_file;
 use forebay_tvarak::Design;
 use forebay_tvarak::campaign::bugs::{BugReport, campaign};
 use forebay_tvarak::campaign::{dimm, power};
@@ -55,6 +57,12 @@ pub fn run(options: &TvarakBugs) -> Result<(), Failure> {
     run.violations("powercut", power::trial)?;
     run.violations("dimm_death", dimm::trial)?;
     run.bar.finish_and_clear();
+    if let Some(out) = &options.out {
+        run.report
+            .insert("commit_hash".into(), commit_hash().into());
+        let json = json!(run.report).to_string() + "\n";
+        write_file(&out.join("tvarak-bugs.json"), json.as_bytes())?;
+    }
     output::object(&json!(run.report), options.json);
     measuring::none_failed(&run.failures)
 }

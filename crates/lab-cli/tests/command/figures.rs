@@ -96,6 +96,52 @@ fn a_figure_is_measured_and_written_and_no_region_stays() {
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
 }
 
+/// The page has what the report and those beside it say, and nothing else.
+#[test]
+fn verdicts_are_printed_and_put_into_a_page() {
+    let target = tempfile::tempdir().unwrap();
+    let folder = target.path().join("lab");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lab_json = r#"{"verdicts": [{"figure": "Tinca, Figure 7b: fio: lines flushed", "verdict": "holds (3 of 3)",
+        "why": "", "judged": 3, "held": 3}]}"#;
+    std::fs::write(folder.join("lab.json"), lab_json).unwrap();
+    std::fs::create_dir(target.path().join("rig")).unwrap();
+    let grid = r#"[{"name": "fig8a_writes1_bcache", "value": 60}, {"name": "fig8a_writes1_raw_fast", "value": 100}]"#;
+    std::fs::write(target.path().join("rig/grid.json"), grid).unwrap();
+    let folder = folder.to_str().unwrap();
+    let printed = lab(&["verdicts", folder]);
+    assert_eq!(printed.code, 0, "{}", printed.stderr);
+    for wanted in [
+        "| Tinca, Figure 7b | `forebay-lab run tinca-7b` | holds (3 of 3) |",
+        "| does not hold (0 of 1); rig/grid.json of commit unknown, ",
+        "| TVARAK, Figure 8 | `forebay-lab tvarak run all` | not in this run: ",
+    ] {
+        assert!(
+            printed.stdout.contains(wanted),
+            "{wanted} in {}",
+            printed.stdout
+        );
+    }
+    let page = target.path().join("page.md");
+    let page_name = page.to_str().unwrap();
+    std::fs::write(&page, "# A page\n").unwrap();
+    let refused = lab(&["verdicts", folder, "--into", page_name]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let place = "# A page\n<!-- Printed by forebay-lab verdicts: -->\nold\n<!-- That was printed. -->\nafter\n";
+    std::fs::write(&page, place).unwrap();
+    assert_eq!(lab(&["verdicts", folder, "--into", page_name]).code, 0);
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        text.starts_with("# A page\n") && text.ends_with("\nafter\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(printed.stdout.trim_end()) && !text.contains("old"),
+        "{text}"
+    );
+    assert_eq!(lab(&["verdicts", "/nowhere"]).code, 2);
+}
+
 #[test]
 fn a_trace_is_replayed() {
     let folder = tempfile::tempdir().unwrap();

@@ -30,6 +30,10 @@ fn counts_of_both_buffers_and_a_page_and_nothing_stays() {
     let stderr = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(0), "{stderr}");
     let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert!(report["machine"]["cores"].is_u64(), "{}", report["machine"]);
+    let paper = report["paper"].as_array().unwrap().iter();
+    let judged = paper.filter(|number| !number["holds"].is_null());
+    assert_eq!(judged.count(), 0, "nothing was timed");
     let counts = report["counts"].as_array().unwrap();
     assert_eq!(counts.len(), 2 * 9);
     for row in counts {

@@ -12,6 +12,7 @@ fn every_command_has_help_with_an_example_and_a_man_page_with_the_exit_codes() {
     for command in [
         "list",
         "run",
+        "verdicts",
         "trace",
         "dax",
         "files",

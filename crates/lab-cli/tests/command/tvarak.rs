@@ -244,10 +244,14 @@ fn a_trace_runs_on_the_designs_from_a_file_or_from_a_pipe() {
 
 #[test]
 fn bugs_are_told_of_by_kind() {
-    let ran = tvarak(&["bugs", "--bugs", "8", "--json"]);
+    let out = tempfile::tempdir().unwrap();
+    let folder = out.path().to_str().unwrap();
+    let ran = tvarak(&["bugs", "--bugs", "8", "--json", "--out", folder]);
     let stderr = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(0), "{stderr}");
     let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let kept = std::fs::read(out.path().join("tvarak-bugs.json")).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&kept).unwrap(), report);
     for kind in ["lost_write", "misdirected_write", "misdirected_read"] {
         for what in ["injected", "detected", "repaired"] {
             assert_eq!(report[format!("bugs_{kind}_{what}")], 8, "{kind} {what}");

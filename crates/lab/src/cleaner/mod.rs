@@ -1,7 +1,11 @@
 //! The cleaner that every design of the papers can have: background threads that write dirty blocks back and
-//! free room ahead of need, by the plan of Forebay's own (`forebay::unstable::plan`): the same two threads, the
-//! same marks, batches, merging and depth. So a comparison with it is one of designs, and not of which of them
-//! was given threads.
+//! free room ahead of need, by the plan of Forebay's own (`forebay::unstable::plan`): a flusher and a reclaimer, with the
+//! same marks, batches, merging and depth as Forebay's threads of these names. So far a comparison with it is one of designs, and
+//! not of which of them was given threads.
+//!
+//! Forebay has a third, the checkpointer, which flushes the lines of its table, so that no client does. None of the designs gets
+//! such a one: Tinca and Spindle have no checkpoints, UBJ's are rounds of the cleaner, and those of Classic's journal stay in the
+//! client. What Forebay's takes off its client is in times, not in counts.
 //!
 //! What holds at every moment:
 //!

@@ -139,6 +139,7 @@ fn paper_ratios(result: &FigureResult) -> Vec<(&'static str, Series)> {
                 put(", least", None, least);
                 put(", most", None, most);
             }
+            Value::Falls => {}
         }
     }
     list.series
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!(series(&charts[1], "paper: tinca"), None);
         let ranges = super::charts(&figure("spindle-5a", &["0/10", "5/5"], &SPEEDS[1..]));
         assert_eq!(
-            series(&ranges[0], "paper: spindle, least"),
+            series(&ranges[0], "paper: spindle, at least"),
             Some(&[Some(1.13); 2][..])
         );
     }

@@ -5,7 +5,7 @@ use forebay_harness::digits;
 use super::FigureResult;
 use super::reasons::reason;
 use crate::experiments::Metric;
-use crate::paper::{self, LIKE_FACTOR, Reported, is_as_uneven, is_near};
+use crate::paper::{self, LIKE_FACTOR, Reported, Value, is_as_uneven, is_less, is_near};
 
 /// One number of the paper's beside what was measured.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Comparison {
     pub(super) ours: Option<f64>,
     /// Forebay in the place of the design that the number is of.
     pub(super) forebay: Option<f64>,
+    /// Whether the paper has no number but that this one is less than 1.
+    is_order: bool,
     /// Of numbers in the figure's own unit: whether that is a share of all.
     is_share: bool,
     /// A time, measured while others used the processors: it says too little to be held against the paper's.
@@ -40,6 +42,9 @@ impl Comparison {
     pub(super) fn is_like(&self) -> Option<bool> {
         let is_judged = self.reported.is_shape && !self.is_loaded;
         let ours = self.ours.filter(|_| is_judged)?;
+        if self.is_order {
+            return Some(is_less(ours));
+        }
         if ours <= 0.0 {
             // None at all is not near to some.
             return Some(self.paper <= 0.0);
@@ -73,6 +78,7 @@ fn compare_one(result: &FigureResult, reported: &'static Reported) -> Vec<Compar
             paper,
             ours: at(reported.of),
             forebay: (reported.of != "forebay").then(|| at("forebay")).flatten(),
+            is_order: false,
             is_share: matches!(
                 result.figure.metric,
                 Metric::HitRatio | Metric::WriteHitRatio
@@ -80,9 +86,40 @@ fn compare_one(result: &FigureResult, reported: &'static Reported) -> Vec<Compar
             is_loaded: result.is_loaded(),
         }
     };
+    if reported.value == Value::Falls {
+        return falls(result, reported).into_iter().collect();
+    }
     let readings = reported.value.readings().into_iter();
     let made = readings.map(|(prefix, paper, pick)| make(prefix, paper, pick));
     made.collect()
+}
+
+/// The ratio at the last place over that at the first; none where there is one place.
+fn falls(result: &FigureResult, reported: &'static Reported) -> Option<Comparison> {
+    let (over, _) = reported.over?;
+    let last = result
+        .places
+        .len()
+        .checked_sub(1)
+        .filter(|last| *last > 0)?;
+    let at = |of: &str| {
+        let ratio = |place| result.ratio((of, place), (over, place));
+        Some(ratio(last)? / ratio(0)?)
+    };
+    let (first_name, last_name) = (&result.places[0], &result.places[last]);
+    Some(Comparison {
+        reported,
+        what: format!(
+            "{last_name} ÷ {first_name} of {}: less than",
+            what(reported)
+        ),
+        paper: 1.0,
+        ours: at(reported.of),
+        forebay: at("forebay"),
+        is_order: true,
+        is_share: false,
+        is_loaded: result.is_loaded(),
+    })
 }
 
 fn what(reported: &Reported) -> String {
@@ -158,6 +195,10 @@ fn difference(comparison: &Comparison) -> Option<String> {
         return None;
     }
     let ours = comparison.ours?;
+    if comparison.is_order {
+        let what = capitalised(&comparison.what);
+        return Some(format!("{what} 1 in the paper, {} here.", digits(ours)));
+    }
     let side = if ours > comparison.paper {
         "more"
     } else {
@@ -228,16 +269,35 @@ mod tests {
         let what: Vec<&str> = comparisons.iter().map(|one| one.what.as_str()).collect();
         assert_eq!(
             what,
-            [
-                "0/10: spindle ÷ tinca",
-                "smallest spindle ÷ tinca",
-                "largest spindle ÷ tinca"
-            ]
+            ["0/10: spindle ÷ tinca", "smallest spindle ÷ tinca"],
+            "and no number twice"
         );
         assert!(
             comparisons
                 .iter()
                 .all(|one| one.is_like().is_none_or(|is_like| is_like))
+        );
+    }
+
+    /// The gain of small files is of the smallest, and smaller with the largest.
+    #[test]
+    fn a_gain_that_does_not_shrink_as_files_grow_is_not_the_papers() {
+        let likes = |spindle: &[f64]| -> Vec<Option<bool>> {
+            let series: [(&'static str, &[f64]); 2] =
+                [("tinca", &[100.0, 100.0, 100.0]), ("spindle", spindle)];
+            let result = figure(
+                "spindle-6-fileserver",
+                &["16 KiB", "64 KiB", "128 KiB"],
+                &series,
+            );
+            compare(&result).iter().map(Comparison::is_like).collect()
+        };
+        assert_eq!(likes(&[140.0, 110.0, 104.0]), [Some(true), Some(true)]);
+        assert_eq!(likes(&[110.0, 120.0, 141.0]), [Some(false), Some(false)]);
+        assert_eq!(
+            likes(&[140.0, 140.0, 138.0]),
+            [Some(true), Some(false)],
+            "as good as flat"
         );
     }
 
@@ -271,6 +331,7 @@ mod tests {
             paper,
             ours: Some(ours),
             forebay: None,
+            is_order: false,
             is_share: true,
             is_loaded: false,
         };

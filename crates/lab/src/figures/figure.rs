@@ -21,6 +21,15 @@ pub enum Paper {
 }
 
 impl Paper {
+    /// All of them, in the order of reports.
+    pub const ALL: [Paper; 5] = [
+        Paper::Tinca,
+        Paper::Spindle,
+        Paper::Study,
+        Paper::Tvarak,
+        Paper::AutoBahn,
+    ];
+
     /// How reports call it.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -9,6 +9,7 @@ mod compare;
 mod counts_page;
 mod figure;
 mod losses;
+mod markdown;
 mod output;
 mod page;
 mod reasons;
@@ -26,9 +27,11 @@ use forebay::{ErrorKind, Result};
 
 pub use counts_page::to_text as rows_to_text;
 pub use figure::{Figure, Paper, Plan, PlannedSeries};
+pub use markdown::{filled, verdicts_to_markdown};
 pub use result::{FigureResult, SeriesResult};
 pub use setting::Setting;
 
+use crate::elsewhere::Reports;
 use crate::experiments::Scope;
 use crate::measure::CountsRow;
 
@@ -45,6 +48,8 @@ pub struct Report<'a> {
     pub counts: &'a [CountsRow],
     /// What could not be measured, a line each.
     pub failures: &'a [String],
+    /// What other programs reported.
+    pub reports: &'a Reports,
 }
 
 /// Every figure, in the papers' order.

@@ -22,7 +22,7 @@ pub(super) fn to_json(report: &Report<'_>) -> Value {
         "runs": scope.runs,
         "machine": report.setting.to_json(),
         "engines": scope.engines.iter().map(|engine| engine.as_str()).collect::<Vec<_>>(),
-        "verdicts": verdicts::to_json(report.results),
+        "verdicts": verdicts::to_json(&verdicts::rows(report.results, report.reports)),
         "counts": report.counts,
         "figures": report.results.iter().map(figure_to_json).collect::<Vec<_>>(),
         "failures": report.failures,

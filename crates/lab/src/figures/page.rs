@@ -11,8 +11,9 @@ use crate::experiments::Metric;
 /// The page; the JSON and the CSV come along.
 pub(super) fn page(report: &Report<'_>) -> Page {
     let mut sections = Vec::new();
+    let rows = verdicts::rows(report.results, report.reports);
     if !report.results.is_empty() {
-        sections.push(verdicts::section(report.results, report.counts));
+        sections.push(verdicts::section(&rows, report.results, report.counts));
     }
     sections.push(method(report));
     if !report.failures.is_empty() {
@@ -27,7 +28,7 @@ pub(super) fn page(report: &Report<'_>) -> Page {
     }
     Page {
         title: "NVM caches: the papers' figures, theirs and ours".into(),
-        lead: lead(report),
+        lead: lead(report, &rows),
         sections,
         attachments: vec![
             (
@@ -49,22 +50,17 @@ fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
 }
 
 /// The load and the machine, and what it comes to.
-fn lead(report: &Report<'_>) -> Vec<String> {
-    let comparisons: Vec<Comparison> = report.results.iter().flat_map(compare).collect();
-    let compared: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
-    let like = compared.iter().filter(|is_like| **is_like).count();
-    let put_off = comparisons.iter().filter(|one| one.is_put_off()).count();
+fn lead(report: &Report<'_>, rows: &[verdicts::Row]) -> Vec<String> {
+    let comparisons = report.results.iter().flat_map(compare);
+    let put_off = comparisons.filter(Comparison::is_put_off).count();
     let mut lead = report.setting.sentences();
     if put_off > 0 {
         lead.push(format!(
             "{put_off} of the papers' numbers are times that others' load spoilt; they are not judged."
         ));
     }
-    if !compared.is_empty() {
-        lead.push(format!(
-            "Of the papers' {} numbers that could be compared, {like} hold.",
-            compared.len()
-        ));
+    if !report.results.is_empty() {
+        lead.extend(verdicts::shares(rows));
     }
     lead
 }
@@ -215,6 +211,7 @@ fn numbers(result: &FigureResult, metrics: &[Metric]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elsewhere::Reports;
     use crate::experiments::Scope;
     use crate::figures::Setting;
     use crate::figures::testing::{figure, loaded};
@@ -238,11 +235,13 @@ mod tests {
             results: &results,
             counts: &[],
             failures: &[],
+            reports: &Reports::none(),
         };
-        let lead = lead(&report).join(" ");
+        let rows = verdicts::rows(&results, &Reports::none());
+        let lead = lead(&report, &rows).join(" ");
         for wanted in [
             "1 of the papers' numbers are times",
-            "2 numbers that could be compared",
+            "Of the 2 numbers and orders of the papers' texts that could be judged 2 hold: Tinca 2 of 2.",
         ] {
             assert!(lead.contains(wanted), "{lead}");
         }
@@ -264,6 +263,7 @@ mod tests {
             results: &results,
             counts: &[],
             failures: &["ubj under fio: no room".to_owned()],
+            reports: &Reports::none(),
         };
         let html = page(&report).to_html();
         for wanted in [

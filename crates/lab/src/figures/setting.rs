@@ -33,7 +33,7 @@ impl Setting {
         self.others.is_some_and(|others| others > LOADED_FROM)
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut all = self.machine.to_json();
         all["copies"] = json!(self.copies);
         all["others_processors"] = json!(self.others);
@@ -42,7 +42,7 @@ impl Setting {
     }
 
     /// For people, the load first.
-    pub(super) fn sentences(&self) -> Vec<String> {
+    pub(crate) fn sentences(&self) -> Vec<String> {
         let Machine {
             processor,
             cores,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use forebay_harness::{Chart, Page, Section, Series, Shape, Table, write_file};
+use forebay_harness::{Chart, Page, Section, Series, Shape, TextTable, digits, write_file};
 use serde_json::{Value, json};
 
 use super::counts::CountsRow;
@@ -12,12 +12,15 @@ use super::reported::{Compared, REPORTED};
 use super::row::FilesRow;
 use super::scope::{FilesScope, Pattern, Unit};
 use super::stand::Contender;
+use crate::figures::Setting;
 
 /// What a run found.
 #[derive(Clone, Copy, Debug)]
 pub struct FilesReport<'a> {
     /// What it covered.
     pub scope: &'a FilesScope,
+    /// Where and when, and what others did to the processors while it was timed.
+    pub setting: &'a Setting,
     /// What was counted.
     pub counts: &'a [CountsRow],
     /// What was timed.
@@ -39,10 +42,12 @@ impl FilesReport<'_> {
         self.page().write(&folder.join("files.html"))
     }
 
-    /// One object: `counts`, `writes`, `inodes`, and `paper`, its numbers beside ours.
+    /// One object: `machine`, `counts`, `writes`, `inodes`, and `paper`, its numbers beside ours.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
+            "machine": self.setting.to_json(),
+            "is_quick": self.scope.is_quick,
             "counts": self.counts,
             "writes": self.rows,
             "inodes": self.inodes,
@@ -52,7 +57,7 @@ impl FilesReport<'_> {
     }
 
     fn compared(&self) -> Vec<Compared> {
-        let beside = |number: &super::Reported| number.beside(self.scope, self.rows);
+        let beside = |number: &super::Reported| number.beside(self.scope, self.setting, self.rows);
         REPORTED.iter().map(beside).collect()
     }
 
@@ -88,8 +93,8 @@ impl FilesReport<'_> {
 
     fn lead(&self) -> Vec<String> {
         let scope = self.scope;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut lead = vec![
+        let mut lead = self.setting.sentences();
+        lead.extend([
             format!(
                 "The micro-benchmark of AutoBahn's paper (Cluster Computing 2019, §6.2): threads write to private files, \
                  each write durable when it returns. “autobahn” is the paper's design as an engine of this laboratory, \
@@ -99,19 +104,14 @@ impl FilesReport<'_> {
                 scope.region_bytes >> 20
             ),
             format!(
-                "This machine has {cores} processors, the paper's 36 cores and two SSDs: what contention among many \
+                "This machine has {} processors, the paper's 36 cores and two SSDs: what contention among many \
                  cores costs does not show here. Lines and fences are counted and exact; times are this machine's, the \
-                 median of {} rounds in which all take turns. Load when the page was written: {}.",
+                 median of {} rounds in which all take turns. What the kernel does for these writes on threads of its own \
+                 counts as others'.",
+                self.setting.machine.cores,
                 scope.rounds,
-                load()
             ),
-        ];
-        if load().parse::<f64>().is_ok_and(|load| load > cores as f64) {
-            lead.push(
-                "Other work had the processors meanwhile: believe the counts, and of the times no more than their order."
-                    .into(),
-            );
-        }
+        ]);
         if scope.is_quick {
             lead.push("A quick run: fewer threads, smaller files, short times.".into());
         }
@@ -389,33 +389,51 @@ impl FilesReport<'_> {
 
     fn paper(&self) -> Section {
         let compared = self.compared();
+        let shown = |ours: Option<f64>| ours.map_or("–".into(), digits);
         let row = |one: &Compared| {
             let plural = if one.threads == 1 {
                 "thread"
             } else {
                 "threads"
             };
-            let what = format!("{} (ours: {} {plural})", one.what, one.threads);
-            (what, vec![Some(one.paper), one.autobahn, one.forebay])
+            let verdict = match (one.holds, &one.not_judged) {
+                (Some(true), _) => "holds".into(),
+                (Some(false), _) => "does not hold".into(),
+                (None, Some(why)) => format!("not judged: {why}"),
+                (None, None) => "not measured".into(),
+            };
+            vec![
+                format!("{} (ours: {} {plural})", one.what, one.threads),
+                digits(one.paper),
+                shown(one.autobahn),
+                verdict,
+                shown(one.forebay),
+            ]
         };
-        let columns = ["number", "paper", "its design here", "forebay here"];
-        let table = Table {
+        let columns = [
+            "number",
+            "paper",
+            "its design here",
+            "verdict",
+            "forebay here",
+        ];
+        let table = TextTable {
             columns: columns.map(str::to_owned).into(),
             rows: compared.iter().map(row).collect(),
-            ..Table::default()
         };
         let mut section = Section {
             heading: "The paper's numbers beside ours".into(),
             paragraphs: vec![
                 "All that its text has of the micro-benchmark, as ratios to ext4: how many times faster than the disk, \
                  synced or unsynced. Over 1 is for the buffer. What a disk takes to sync decides the first kind: that of \
-                 a virtual machine is none of the paper's SSDs."
+                 a virtual machine is none of the paper's SSDs. A number holds if that of its design is within a factor of 1.25 and, as a \
+                 ratio, at least half as far from 1, on the same side."
                     .into(),
             ],
             ..Section::default()
         };
         if !self.rows.is_empty() {
-            section.tables.push(("AutoBahn over ext4".into(), table));
+            section.words.push(("AutoBahn over ext4".into(), table));
         }
         section
     }
@@ -439,13 +457,4 @@ fn name_of((pattern, unit_bytes): (&str, usize)) -> String {
         small if small < 1024 => format!("{pattern} {small} B"),
         large => format!("{pattern} {} KiB", large >> 10),
     }
-}
-
-/// Of the last minute, as the system tells it.
-fn load() -> String {
-    let told = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    told.split_whitespace()
-        .next()
-        .unwrap_or("unknown")
-        .to_owned()
 }

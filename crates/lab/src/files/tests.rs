@@ -4,11 +4,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use forebay_harness::{Machine, OthersWatch};
+
 use super::scope::UNITS;
 use super::{
     Cell, Contender, CountsRow, FilesOnDisk, FilesReport, FilesRow, FilesScope, InodesRow, Pattern,
     count_writes, measure_cell,
 };
+use crate::figures::Setting;
 
 fn small() -> FilesScope {
     FilesScope {
@@ -20,6 +23,14 @@ fn small() -> FilesScope {
         rounds: 1,
         counted_writes: 256,
         ..FilesScope::quick()
+    }
+}
+
+/// Of a machine that nobody else uses.
+fn idle() -> Setting {
+    Setting {
+        others: Some(0.0),
+        ..Setting::since(&OthersWatch::begin(), Machine::here())
     }
 }
 
@@ -60,6 +71,7 @@ fn all_contenders_write_every_pattern_and_nothing_is_left() {
     let counts: Vec<CountsRow> = Vec::new();
     let report = FilesReport {
         scope: &scope,
+        setting: &idle(),
         counts: &counts,
         rows: &rows,
         inodes: &[],
@@ -69,7 +81,19 @@ fn all_contenders_write_every_pattern_and_nothing_is_left() {
         report.to_json()["writes"].as_array().expect("rows").len(),
         rows.len()
     );
-    assert_eq!(report.to_json()["paper"][0]["threads"], 2);
+    let json = report.to_json();
+    assert_eq!(json["paper"][0]["threads"], 2);
+    assert!(
+        json["paper"][0]["not_judged"].is_string(),
+        "four threads in the paper"
+    );
+    assert!(json["machine"]["is_loaded"] == false && json["machine"]["commit_hash"].is_string());
+    let judged = json["paper"].as_array().expect("numbers").iter();
+    assert_eq!(
+        judged.filter(|one| one["holds"].is_boolean()).count(),
+        3,
+        "those of one thread"
+    );
     assert_eq!(report.to_text().lines().count(), 1 + rows.len() + 1);
     let out = tempfile::tempdir().expect("a folder");
     report.write(out.path()).expect("written");
@@ -80,6 +104,8 @@ fn all_contenders_write_every_pattern_and_nothing_is_left() {
         "something: why",
         "A quick run",
         "files.json",
+        "not judged: the paper's 4 threads",
+        "others than this program took 0 of the processors",
     ] {
         assert!(html.contains(wanted), "{wanted}");
     }
@@ -153,6 +179,7 @@ fn a_table_is_printed_of_what_was_measured_and_no_heading_of_what_was_not() {
     let scope = small();
     let report = FilesReport {
         scope: &scope,
+        setting: &idle(),
         counts: &[CountsRow {
             contender: Contender::Forebay,
             pattern: "append",

@@ -10,8 +10,9 @@
 //! * varmail: delete a file, create one, write it and fsync, read one, append to it and fsync, read
 //!   another (one to one).
 //!
-//! Without fsync, a transaction grows until the journal is full (fileserver) or the timer comes
-//! (webproxy, at half of that): the sizes of Tinca's Figure 13.
+//! Without fsync, a transaction grows until the journal is full (fileserver) or, in the place of a timer, until it is half as large
+//! (webproxy). That half is taken from Tinca's Figure 13, where fileserver has twice the blocks of webproxy: the model is given that
+//! number, and so can neither confirm nor refute it.
 
 use super::content::Fresh;
 use super::{Action, BLOCK_BYTES, FileWorkload, Operation, SPINDLE_PAGES_BYTES, Scale};
@@ -249,6 +250,7 @@ impl FileWorkload for Filebench {
         match (self.options.personality, step) {
             (_, Step::CreateAndSync | Step::AppendAndSync) => self.file_system.commit(actions),
             (Personality::Webproxy, _) => {
+                // Where the timer of Tinca's Figure 13 stands.
                 let timer_blocks = self.options.transaction_blocks_max / 2;
                 if self.file_system.running_blocks() >= timer_blocks {
                     self.file_system.commit(actions);

@@ -9,8 +9,8 @@
 //!
 //! Each of the users works in a warehouse of its own, transactions take turns among them, and a user
 //! moves to another warehouse after as many transactions as a warehouse has pages. More users so
-//! spread the working set over more warehouses. The last rule is a choice: it makes about as many
-//! writes hit as the paper saw (93 % with 20 users, §5.4.2).
+//! spread the working set over more warehouses. The last rule is a choice. With pages read through DRAM before they are
+//! written nearly all writes hit, where the paper saw 93 % with 20 users (§5.4.2): its Figure 12c is not reproduced.
 //!
 //! A changed page has a new header (checksum and sequence number), the same in its trailer, and new
 //! bytes in the rows that changed. Pages are read through the kernel's page cache, since ext4 has no direct I/O in

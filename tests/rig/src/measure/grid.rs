@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_harness::{Row, median, progress_bar, rows};
+use forebay_lab::elsewhere::{Rows, grid_claims};
 use indicatif::ProgressBar;
 
 use super::fio::{self, Outcome, Pace};
-use super::grid_claims;
 use super::grid_page::{self, Measured, shown};
 use super::points::{FITTING_BYTES, Figure, Point};
 use super::stage::{Contender, DISK, Latency, NONE, Stage};
@@ -212,7 +212,7 @@ fn write(folder: &Path, results: &[Measured], is_quick: bool) -> Result<Vec<Row>
     let csv = csv(results);
     forebay_harness::write_file(&folder.join("grid.csv"), csv.as_bytes())?;
     let json = std::fs::read_to_string(&json)?;
-    let said = grid_claims::claims(results);
+    let said = grid_claims(&Rows::new(&list));
     grid_page::page(results, &said, is_quick, [json, csv]).write(&folder.join("grid.html"))?;
     Ok(list)
 }
@@ -267,4 +267,40 @@ fn csv(results: &[Measured]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The laboratory finds the rows by the names that they have here.
+    #[test]
+    fn what_the_text_says_is_judged_by_the_rows() {
+        let measured = |figure: Figure, contender, value: f64| {
+            let points = figure.points(false).into_iter();
+            points.map(move |point| Measured {
+                point,
+                latency: DISK,
+                contender,
+                outcome: Outcome {
+                    iops: value,
+                    bytes_per_s: value,
+                    latency_us: value,
+                },
+                iops_range: (value, value),
+            })
+        };
+        let mut results: Vec<Measured> = Vec::new();
+        for figure in Figure::ALL {
+            for (contender, value) in [
+                (Contender::Bcache, 70.0),
+                (Contender::DmCache, 80.0),
+                (Contender::RawFast, 100.0),
+            ] {
+                results.extend(measured(figure, contender, value));
+            }
+        }
+        let claims = grid_claims(&Rows::new(&rows_of(&results)));
+        assert!(claims.iter().all(|claim| claim.ours != "–"), "{claims:?}");
+    }
 }

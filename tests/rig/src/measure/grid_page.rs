@@ -1,8 +1,9 @@
 //! The grid as a page: the plots of the study's figures 5, 7, 8, 9 and 11, ours beside the kernel's.
 
 use forebay_harness::{Chart, Page, Section, Series, Shape};
+use forebay_lab::elsewhere::Claim;
 
-use super::claims::{self, Claim};
+use super::claims;
 use super::fio::Outcome;
 use super::points::{FITTING_BYTES, Figure, Point};
 use super::size_name;

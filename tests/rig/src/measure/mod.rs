@@ -4,7 +4,6 @@
 mod claims;
 mod fio;
 pub mod grid;
-mod grid_claims;
 mod grid_page;
 pub mod layers;
 mod ours;

@@ -1,11 +1,16 @@
 //! The figures and tables of Spindle and of the block cache study.
 
-use super::entry::Standing::{Drawing, Elsewhere, Here};
+use super::entry::Standing::{Beside, Drawing, Elsewhere, Here};
 use super::entry::{Entry, entry};
+use crate::elsewhere::Source::{Grid, Layers};
 use crate::figures::Paper::{Spindle, Study};
 
 const IN_GUESTS: &str = "bcache and dm-cache themselves run in a guest: make rig-grid, whose figure of this number has them beside ours.";
-const LAYERS: &str = "make rig-grid";
+const GRID: &str = "Judged are bcache and dm-cache in a guest of one processor, over devices that are imitated: times of it. The engines in this report have \
+     their times beside the study's numbers, not in their place.";
+const LAYERS: &str = "Counted by dm's own statistics in place of blktrace, over imitated devices and on one virtual processor: counts and ratios hold, times \
+     do not.";
+const DEVICES: &str = "The devices are imitated and give back what they were told; what is compared is what a cache makes of two.";
 pub(super) const SPINDLE_AND_STUDY: &[Entry] = &[
     entry(Spindle, "Figure 1", "architecture", Drawing, ""),
     entry(
@@ -75,8 +80,8 @@ pub(super) const SPINDLE_AND_STUDY: &[Entry] = &[
         Study,
         "Figure 1",
         "devices and caches",
-        Elsewhere(LAYERS),
-        "In part: HDD, SSD+HDD, SSD and NVM+SSD rise in this order, with bcache and with dm-cache; that NVM+SSD is behind the SSD alone does not hold. The devices are imitated and give back what they were told; what is compared is what a cache makes of two.",
+        Elsewhere(Layers),
+        DEVICES,
     ),
     entry(Study, "Figure 2", "bcache", Drawing, ""),
     entry(Study, "Figure 3", "dm-cache", Drawing, ""),
@@ -84,8 +89,8 @@ pub(super) const SPINDLE_AND_STUDY: &[Entry] = &[
         Study,
         "Figure 4",
         "time by layer, NVM and SSD",
-        Elsewhere(LAYERS),
-        "In part: the kernel's share is larger on NVM than on the SSD, its time is not. Counted by dm's own statistics in place of blktrace, over imitated devices and on one virtual processor: counts and ratios hold, times do not.",
+        Elsewhere(Layers),
+        LAYERS,
     ),
     entry(
         Study,
@@ -98,43 +103,43 @@ pub(super) const SPINDLE_AND_STUDY: &[Entry] = &[
         Study,
         "Figure 5, half",
         "lookup",
-        Here("study-5-half"),
-        IN_GUESTS,
+        Beside("study-5-half", Grid),
+        GRID,
     ),
     entry(
         Study,
         "Figure 6",
         "time by layer of lookups",
-        Elsewhere(LAYERS),
-        "Holds in kind: both caches make the kernel's time longer than on NVM alone, and less so at 64 KiB. Counted by dm's own statistics in place of blktrace, over imitated devices and on one virtual processor: counts and ratios hold, times do not.",
+        Elsewhere(Layers),
+        LAYERS,
     ),
     entry(
         Study,
         "Figure 7a",
         "threads, small reads",
-        Here("study-7a"),
-        IN_GUESTS,
+        Beside("study-7a", Grid),
+        GRID,
     ),
     entry(
         Study,
         "Figure 7b",
         "threads, large reads",
-        Here("study-7b"),
-        IN_GUESTS,
+        Beside("study-7b", Grid),
+        GRID,
     ),
     entry(
         Study,
         "Figure 8a",
         "share of writes, small",
-        Here("study-8a"),
-        IN_GUESTS,
+        Beside("study-8a", Grid),
+        GRID,
     ),
     entry(
         Study,
         "Figure 8b",
         "share of writes, large",
-        Here("study-8b"),
-        IN_GUESTS,
+        Beside("study-8b", Grid),
+        GRID,
     ),
     entry(
         Study,
@@ -147,21 +152,21 @@ pub(super) const SPINDLE_AND_STUDY: &[Entry] = &[
         Study,
         "Figure 10",
         "time by layer, reads and writes",
-        Elsewhere(LAYERS),
-        "In part: the kernel has nearly all of the time over NVM+SSD; that bcache has seventy times the NVM's time in the kernel does not hold in Linux 6.1. Counted by dm's own statistics in place of blktrace, over imitated devices and on one virtual processor: counts and ratios hold, times do not.",
+        Elsewhere(Layers),
+        LAYERS,
     ),
     entry(
         Study,
         "Table 1",
         "the numbers of Figure 10",
-        Elsewhere(LAYERS),
-        "In part, as Figure 10, whose numbers these are. Counted by dm's own statistics in place of blktrace, over imitated devices and on one virtual processor: counts and ratios hold, times do not.",
+        Elsewhere(Layers),
+        LAYERS,
     ),
     entry(
         Study,
         "Figure 11",
         "working sets beyond the cache",
-        Here("study-11"),
-        IN_GUESTS,
+        Beside("study-11", Grid),
+        GRID,
     ),
 ];

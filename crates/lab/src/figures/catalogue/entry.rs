@@ -1,5 +1,6 @@
 //! A figure or a table of a paper, and where it is reproduced.
 
+use crate::elsewhere::Source;
 use crate::figures::Paper;
 
 /// Where it is reproduced.
@@ -9,8 +10,10 @@ pub enum Standing {
     Here(&'static str),
     /// In this report as the figure of this name, but on a model of what the paper ran.
     Modelled(&'static str),
-    /// By this command.
-    Elsewhere(&'static str),
+    /// By another program, whose report is read.
+    Elsewhere(Source),
+    /// In this report as the figure of this name, of the engines; the text's numbers are of what another program measures.
+    Beside(&'static str, Source),
     /// A drawing, or a list of what was used: there is nothing to measure.
     Drawing,
 }
@@ -26,7 +29,8 @@ pub struct Entry {
     pub title: &'static str,
     /// Where it is reproduced.
     pub standing: Standing,
-    /// What came out elsewhere, what a model lacks and what that would take, or where what is drawn is built.
+    /// What is measured elsewhere and how, what a model lacks and what that would take, or where what is drawn is built; nothing that a
+    /// run finds.
     pub words: &'static str,
 }
 
@@ -58,8 +62,19 @@ impl Entry {
     #[must_use]
     pub const fn figure(&self) -> Option<&'static str> {
         match self.standing {
-            Standing::Here(name) | Standing::Modelled(name) => Some(name),
+            Standing::Here(name) | Standing::Modelled(name) | Standing::Beside(name, _) => {
+                Some(name)
+            }
             Standing::Elsewhere(_) | Standing::Drawing => None,
+        }
+    }
+
+    /// The program by whose report it is judged, where it is another.
+    #[must_use]
+    pub const fn source(&self) -> Option<Source> {
+        match self.standing {
+            Standing::Elsewhere(source) | Standing::Beside(_, source) => Some(source),
+            Standing::Here(_) | Standing::Modelled(_) | Standing::Drawing => None,
         }
     }
 
@@ -68,7 +83,11 @@ impl Entry {
     pub fn command(&self) -> String {
         match self.standing {
             Standing::Here(name) | Standing::Modelled(name) => format!("forebay-lab run {name}"),
-            Standing::Elsewhere(command) => command.into(),
+            Standing::Elsewhere(source) => source.command().into(),
+            // What its numbers are of comes first.
+            Standing::Beside(name, source) => {
+                format!("{}; forebay-lab run {name}", source.command())
+            }
             Standing::Drawing => "–".into(),
         }
     }

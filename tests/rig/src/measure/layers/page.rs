@@ -1,13 +1,14 @@
 //! The layers as a page: a share for each layer, the requests of each device, the study's numbers beside them.
 
 use forebay_harness::{Chart, Page, Section, Series, Shape, Table, TextTable, digits};
+use forebay_lab::elsewhere::{Claim, TABLE_1};
 
-use super::claims::{TABLE_1, claims};
+use super::contender::Contender;
 use super::measured::{Measured, at};
 use super::points::Figure;
 use super::probe::Layers;
 use super::stage;
-use crate::measure::claims as judged;
+use crate::measure::claims;
 
 /// A column of a table: its name, and how it is told from what was counted.
 type Column = (&'static str, fn(&Layers) -> f64);
@@ -42,7 +43,12 @@ const OF_OURS: &str = "Forebay is outside the guest: its pool in memory, its que
      fast device. What reaches its slow device is told by its own counters.";
 
 /// The page; the JSON and the CSV come along.
-pub fn page(results: &[Measured], is_quick: bool, json: String, csv: String) -> Page {
+pub fn page(
+    results: &[Measured],
+    said: &[Claim],
+    is_quick: bool,
+    [json, csv]: [String; 2],
+) -> Page {
     let mut lead = [WHAT_IT_IS, WHAT_IS_COUNTED, WHAT_TIMES_ARE, OF_OURS]
         .map(str::to_owned)
         .to_vec();
@@ -51,7 +57,7 @@ pub fn page(results: &[Measured], is_quick: bool, json: String, csv: String) -> 
         lead.push("A quick run: once, 0.4 s each. It shows that all works, no more.".into());
     }
     let sections = [
-        judged::section(&claims(results)),
+        claims::section(said),
         devices(results),
         layers(results, Figure::Alone, "Devices alone (figure 4)"),
         layers(results, Figure::Lookup, "Looking up (figure 6)"),
@@ -179,17 +185,15 @@ fn table(caption: &str, results: &[&Measured], columns: &[Column]) -> (String, T
 
 /// The study's Table 1, its numbers before ours.
 fn table_1(results: &[Measured]) -> Section {
-    let rows = TABLE_1.iter().filter_map(|(contender, paper)| {
-        let layers = at(results, Figure::Mixed, "threads8", *contender)?;
+    let rows = TABLE_1.iter().filter_map(|(key, name, paper)| {
+        let mut contenders = Contender::ALL.into_iter();
+        let contender = contenders.find(|contender| contender.key() == *key)?;
+        let layers = at(results, Figure::Mixed, "threads8", contender)?;
         let ours = [layers.device_us, layers.kernel_us(), layers.user_us];
         let pairs = paper.iter().zip(ours);
         let cells =
             pairs.map(|(paper, ours_us)| format!("{} / {}", digits(*paper), digits(ours_us / 1e3)));
-        Some(
-            std::iter::once(contender.name().to_owned())
-                .chain(cells)
-                .collect(),
-        )
+        Some(std::iter::once((*name).to_owned()).chain(cells).collect())
     });
     let table = TextTable {
         columns: ["", "device", "kernel", "user"].map(str::to_owned).into(),

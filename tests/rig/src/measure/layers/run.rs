@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_harness::{Row, progress_bar, rows};
+use forebay_lab::elsewhere::{Rows, layer_claims};
 
 use super::contender::Contender;
 use super::measured::Measured;
@@ -96,7 +97,8 @@ fn write(folder: &Path, results: &[Measured], is_quick: bool) -> Result<Vec<Row>
     let csv = csv(results);
     forebay_harness::write_file(&folder.join("layers.csv"), csv.as_bytes())?;
     let json = std::fs::read_to_string(&json)?;
-    page(results, is_quick, json, csv).write(&folder.join("layers.html"))?;
+    let said = layer_claims(&Rows::new(&list));
+    page(results, &said, is_quick, [json, csv]).write(&folder.join("layers.html"))?;
     Ok(list)
 }
 
@@ -146,4 +148,35 @@ fn csv(results: &[Measured]) -> String {
         text += "\r\n";
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The laboratory finds the rows by the names that they have here.
+    #[test]
+    fn what_the_text_says_is_judged_by_the_rows() {
+        let layers = Layers {
+            iops: 100.0,
+            user_us: 1.0,
+            above_us: 20.0,
+            cache_us: 10.0,
+            device_us: 9.0,
+            ..Layers::default()
+        };
+        let points = Figure::ALL.iter().flat_map(|figure| figure.points());
+        let measured = points.flat_map(|point| {
+            let contenders = point.figure.contenders().iter();
+            contenders.map(move |contender| Measured {
+                point: point.clone(),
+                contender: *contender,
+                layers,
+                iops_range: (0.0, 0.0),
+            })
+        });
+        let rows: Vec<Row> = measured.flat_map(|one| rows_of(&one)).collect();
+        let claims = layer_claims(&Rows::new(&rows));
+        assert!(claims.iter().all(|claim| claim.ours != "–"), "{claims:?}");
+    }
 }
