@@ -40,6 +40,8 @@ pub struct DuelShape {
 
 /// Divisions that are compared.
 const DIVISIONS: usize = 5;
+/// A division that is cheaper by one part in so many is no accident of the prices: it needs no trial.
+const CLEARLY: f64 = 64.0;
 /// Lines of redundancy that are changed for a line that is written back (§3.4).
 const CHANGES: f64 = 3.0;
 
@@ -172,10 +174,14 @@ impl Duel {
             Next::Take(division) => self.winner = division,
             Next::Choose => {
                 let cheapest = self.cheapest();
-                if cheapest != self.winner {
+                let own = self.cost(self.winner);
+                let is_clear = self.cost(cheapest) + own / CLEARLY < own;
+                if is_clear {
+                    self.pace.restart();
+                } else if cheapest != self.winner {
                     self.pace.change(self.winner);
-                    self.winner = cheapest;
                 }
+                self.winner = cheapest;
             }
         }
         self.lines.iter_mut().for_each(LineShadow::fade);

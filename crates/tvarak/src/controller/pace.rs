@@ -37,7 +37,7 @@ pub enum Next {
 /// The pace of all cores.
 #[derive(Debug)]
 pub struct Pace {
-    /// Rounds that are compared: ten times as long at least as the LLC takes to be filled anew. With none, nothing is on trial.
+    /// Rounds that are compared: some times as long as the LLC takes to be filled anew. With none, nothing is on trial.
     rounds: u64,
     now: Mark,
     /// The end of each of the last rounds, so many and one.
@@ -125,6 +125,12 @@ impl Pace {
             true => Next::Take(trial.from),
             false => Next::Stay,
         }
+    }
+
+    /// Sets are divided in another way from now on, of which no trial is asked.
+    pub fn restart(&mut self) {
+        self.unseen = None;
+        self.marks = std::iter::once(self.now).collect();
     }
 
     /// Sets are divided in another way from now on than in this one.
