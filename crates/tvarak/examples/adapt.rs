@@ -1,8 +1,9 @@
 //! What dividing the LLC's ways at run time wins back, of what the division of Table 3 costs beside the best fixed one.
 //!
 //! `cargo run --release -p forebay-tvarak --example adapt -- nstore-balanced 8 nvm.banks=1/2`: caches and work divided by 8, with half of
-//! NVM's banks. Fixed divisions are those with 1 to 4 ways of redundancy and 1 of diffs or none, and none of either.
+//! NVM's banks. Fixed divisions are those of Figure 10, those of its ways of redundancy without diffs, and none of either.
 
+use forebay_tvarak::figures::plan::{DIFF_WAYS, REDUNDANCY_WAYS, WAYS};
 use forebay_tvarak::measure::{Scope, measure};
 use forebay_tvarak::name::Workload;
 use forebay_tvarak::{Design, Parameters};
@@ -42,13 +43,21 @@ fn main() {
             println!("{name} {what}: {:.4}", ratio(cycles));
             best = best.clone().min((cycles, what));
         };
-        for ways in [1, 2, 4] {
+        let of = |redundancy, diffs, design| {
             let mut fixed = parameters.clone();
-            fixed.controller.redundancy_ways.value = ways;
-            let with_diffs = cycles(&fixed, workload, Design::Tvarak);
-            consider(with_diffs, format!("{ways} ways and diffs"));
-            let without = cycles(&fixed, workload, Design::Cached);
+            fixed.controller.redundancy_ways.value = redundancy;
+            fixed.controller.diff_ways.value = diffs;
+            cycles(&fixed, workload, design)
+        };
+        for ways in WAYS {
+            let what = format!("{ways} ways and diffs");
+            consider(of(ways, DIFF_WAYS, Design::Tvarak), what);
+            let without = of(ways, DIFF_WAYS, Design::Cached);
             consider(without, format!("{ways} ways"));
+        }
+        for ways in WAYS.into_iter().filter(|ways| *ways != DIFF_WAYS) {
+            let what = format!("{REDUNDANCY_WAYS} ways and {ways} of diffs");
+            consider(of(REDUNDANCY_WAYS, ways, Design::Tvarak), what);
         }
         consider(
             cycles(&parameters, workload, Design::LineSums),

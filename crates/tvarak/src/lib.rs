@@ -17,6 +17,7 @@ mod device;
 mod digest;
 mod dram;
 pub mod figures;
+pub mod fuse;
 pub mod line;
 pub mod machine;
 pub mod measure;

@@ -25,5 +25,11 @@ forebay_pmem::define_mutants! {
         MatesUnverified,
         CleanedByDivisionUnwritten,
         DiffOfDirtyLine,
+        OtherCoresNotAsked,
+        FirstCopyNotForgotten,
+        CleanedLineLeftDirty,
+        NewestCopyNotInDiff,
+        UseNotNoted,
+        LineSumsNotScrubbed,
     }
 }

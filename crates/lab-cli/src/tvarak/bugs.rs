@@ -43,7 +43,7 @@ pub fn run(options: &TvarakBugs) -> Result<(), Failure> {
         options,
         bugs,
         is_called_off: &is_called_off,
-        bar: measuring::bar((kinds.len() + 2) * bugs as usize),
+        bar: measuring::bar((kinds.len() + 3) * bugs as usize),
         failures: Vec::new(),
         report: Map::new(),
     };
@@ -55,6 +55,7 @@ pub fn run(options: &TvarakBugs) -> Result<(), Failure> {
     }
     run.report.insert("wrong_bytes".into(), wrong_bytes.into());
     run.violations("powercut", power::trial)?;
+    run.violations("repair_powercut", power::repair_trial)?;
     run.violations("dimm_death", dimm::trial)?;
     run.bar.finish_and_clear();
     if let Some(out) = &options.out {

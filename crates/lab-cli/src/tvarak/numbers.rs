@@ -6,11 +6,13 @@ use forebay_harness::rows::commit_hash;
 use forebay_tvarak::Design;
 use forebay_tvarak::change::{Change, Vary};
 use forebay_tvarak::claims::{CLAIMS, Metric, Side, Value as Said};
+use forebay_tvarak::figures::adaptive::{Gain, SLOWER_MOST, gains};
 use forebay_tvarak::figures::cell::{Cell, VERSION, digest_of};
-use forebay_tvarak::figures::judge::{Judge, Judgement, Verdict, workloads_of};
+use forebay_tvarak::figures::judge::{Judge, Judgement, workloads_of};
 use forebay_tvarak::figures::measured::Measured;
 use forebay_tvarak::figures::plan::{self, Figure};
 use forebay_tvarak::figures::results::{Results, Spread};
+use forebay_tvarak::figures::verdict::Verdict;
 use forebay_tvarak::figures::{reasons, sweep};
 use forebay_tvarak::name::Workload;
 use serde_json::{Map, Value, json};
@@ -55,6 +57,8 @@ pub struct Report<'a> {
     pub results: Results,
     /// The claims.
     pub judgements: Vec<Judgement>,
+    /// Ways divided at run time beside fixed ones.
+    pub gains: Vec<Gain>,
     /// The sweep: those variations of which anything was measured.
     pub swept: Vec<Swept>,
     /// Hours that all figures take at full size, on two processors.
@@ -102,6 +106,7 @@ impl Report<'_> {
             cells,
             cells_total,
             judgements,
+            gains: gains(&results),
             swept: swept(store, common),
             results,
             full_hours: full_ms as f64 / 3.6e6 / PROCESSORS,
@@ -141,7 +146,7 @@ impl Report<'_> {
             false => format!("By the sweep it holds with {}.", holds_with.join("; with ")),
         };
         let ablation = match reasons::ablation(id) {
-            Some(what) => format!("One parameter changed: {what}."),
+            Some(what) => format!("One parameter changed, before DIMMs queued exactly: {what}."),
             None => String::new(),
         };
         let parts = [known, holds_with.as_str(), ablation.as_str()];
@@ -166,37 +171,12 @@ impl Report<'_> {
         let mut put = |name: &str, value: Value| {
             object.insert(name.to_owned(), value);
         };
-        for workload in Workload::all() {
-            for design in Design::ALL
-                .into_iter()
-                .filter(|design| *design != Design::Baseline)
-            {
-                for (metric, name) in METRICS {
-                    let Some(spread) = self.over_baseline(workload, design, metric) else {
-                        continue;
-                    };
-                    let key = format!(
-                        "{}_{}_{name}_vs_baseline",
-                        workload.as_str(),
-                        design.as_str()
-                    );
-                    let key = key.replace('-', "_");
-                    put(&key, json!(spread.mean));
-                    put(&format!("{key}_rms"), json!(spread.rms));
-                    match said(workload, design, metric) {
-                        Some((least, most)) if least == most => {
-                            put(&format!("{key}_paper"), json!(most))
-                        }
-                        Some((least, most)) => {
-                            put(&format!("{key}_paper_least"), json!(least));
-                            put(&format!("{key}_paper_most"), json!(most));
-                        }
-                        None => {}
-                    }
-                }
-            }
-        }
+        self.put_ratios(&mut put);
         put("order_violations", self.order_violations().into());
+        put(
+            "order_indistinguishable",
+            self.count(Verdict::Indistinguishable).into(),
+        );
         put("claims_total", CLAIMS.len().into());
         put("claims_held", self.count(Verdict::Held).into());
         put("claims_not_held", self.count(Verdict::NotHeld).into());
@@ -204,6 +184,7 @@ impl Report<'_> {
             "claims_not_measured",
             self.count(Verdict::NotMeasured).into(),
         );
+        self.put_gains(&mut put);
         put("full_hours", json!(self.full_hours));
         put("cells_measured", self.cells.len().into());
         put("cells_total", self.cells_total.into());
@@ -227,6 +208,74 @@ impl Report<'_> {
         object.into()
     }
 
+    /// What each workload took on each design, over the baseline's.
+    fn put_ratios(&self, put: &mut dyn FnMut(&str, Value)) {
+        let others = Design::ALL
+            .into_iter()
+            .filter(|design| *design != Design::Baseline);
+        let metrics = METRICS
+            .into_iter()
+            .chain([(Metric::EnergyWithCores, "energy_with_cores")]);
+        for (metric, name) in metrics {
+            for design in others.clone() {
+                for workload in Workload::all() {
+                    let Some(spread) = self.over_baseline(workload, design, metric) else {
+                        continue;
+                    };
+                    let (workload_name, design_name) = (workload.as_str(), design.as_str());
+                    let key = format!("{workload_name}_{design_name}_{name}_vs_baseline");
+                    let key = key.replace('-', "_");
+                    put(&key, json!(spread.mean));
+                    put(&format!("{key}_rms"), json!(spread.rms));
+                    match said(workload, design, metric) {
+                        Some((least, most)) if least == most => {
+                            put(&format!("{key}_paper"), json!(most))
+                        }
+                        Some((least, most)) => {
+                            put(&format!("{key}_paper_least"), json!(least));
+                            put(&format!("{key}_paper_most"), json!(most));
+                        }
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// What ways divided at run time come to, beside Table 3's and the best fixed ones.
+    fn put_gains(&self, put: &mut dyn FnMut(&str, Value)) {
+        for gain in &self.gains {
+            let name = gain.workload.as_str().replace('-', "_");
+            put(
+                &format!("adaptive_{name}_vs_static"),
+                json!(gain.over_fixed),
+            );
+            if let Some((what, best)) = &gain.best {
+                put(
+                    &format!("adaptive_{name}_best_static_vs_static"),
+                    json!(best),
+                );
+                put(&format!("adaptive_{name}_best_static"), json!(what));
+            }
+            if let Some(won_back) = gain.won_back() {
+                put(
+                    &format!("adaptive_{name}_gain_vs_best_static"),
+                    json!(won_back),
+                );
+            }
+            put(&format!("adaptive_{name}_holds"), gain.is_good().into());
+        }
+        let slower = |gain: &&Gain| gain.over_fixed > 1.0 + SLOWER_MOST;
+        put(
+            "adaptive_slower",
+            self.gains.iter().filter(slower).count().into(),
+        );
+        put(
+            "adaptive_holds",
+            (!self.gains.is_empty() && self.gains.iter().all(Gain::is_good)).into(),
+        );
+    }
+
     fn claim_to_json(&self, judgement: &Judgement) -> Value {
         let claim = judgement.claim;
         json!({
@@ -242,23 +291,30 @@ impl Report<'_> {
             "ours_most": judgement.range().map(|(_, most)| most),
             "ours": judgement.numbers(),
             "off_by": judgement.off_by,
+            "note": reasons::note(claim).unwrap_or_default(),
             "why": match judgement.verdict {
                 Verdict::Held => String::new(),
-                Verdict::NotHeld => self.why(judgement),
+                Verdict::NotHeld | Verdict::Indistinguishable => self.why(judgement),
                 Verdict::NotMeasured => judgement.why_not.clone(),
             },
         })
     }
 
-    /// For a terminal: what became of the claims, and those that do not hold.
+    /// For a terminal: what became of the claims, and those that do not hold or of which nobody can tell.
     pub fn to_text(&self) -> String {
         let mut text = self.verdict();
-        let not_held = |judgement: &&Judgement| judgement.verdict == Verdict::NotHeld;
-        for judgement in self.judgements.iter().filter(not_held) {
+        for judgement in &self.judgements {
+            if !matches!(
+                judgement.verdict,
+                Verdict::NotHeld | Verdict::Indistinguishable
+            ) {
+                continue;
+            }
             let claim = judgement.claim;
             let _ = write!(
                 text,
-                "\n  not held: {} (§{}): {:?} of {} over {}: {}; ours {}",
+                "\n  {}: {} (§{}): {:?} of {} over {}: {}; ours {}",
+                judgement.verdict.as_str(),
                 claim.id,
                 claim.section,
                 claim.metric,
@@ -274,12 +330,14 @@ impl Report<'_> {
     /// One sentence.
     pub fn verdict(&self) -> String {
         format!(
-            "Of the {} claims of the paper's text {} hold, {} do not, and {} were not measured. Of orders, {} are violated.",
+            "Of the {} claims of the paper's text {} hold, {} do not, and {} were not measured. Of orders, {} are violated, and {} are of \
+             two that cannot be told apart.",
             CLAIMS.len(),
             self.count(Verdict::Held),
             self.count(Verdict::NotHeld),
             self.count(Verdict::NotMeasured),
-            self.order_violations()
+            self.order_violations(),
+            self.count(Verdict::Indistinguishable)
         )
     }
 }
@@ -295,7 +353,7 @@ pub fn said(workload: Workload, design: Design, metric: Metric) -> Option<(f64, 
         Said::Exactly(value) | Said::UpTo(value) | Said::MoreThan(value) => Some((value, value)),
         Said::Between(least, most) => Some((least, most)),
         Said::Same => Some((1.0, 1.0)),
-        Said::More | Said::Less => None,
+        Said::AtLeast(_) | Said::More | Said::Less => None,
     })
 }
 

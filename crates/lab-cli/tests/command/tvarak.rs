@@ -99,13 +99,14 @@ fn a_figure_is_kept_reported_and_not_run_again() {
         "claims_total",
         "claims_not_measured",
         "order_violations",
+        "order_indistinguishable",
     ] {
         assert!(report[number].is_u64(), "{number}");
     }
     assert!(report["full_hours"].as_f64() > Some(0.1));
     let claims = report["claims"].as_array().unwrap();
     let of = |id: &str| claims.iter().find(|claim| claim["claim"] == id).unwrap();
-    assert_ne!(of("dimms-stream-page")["verdict"], "not measured");
+    assert_ne!(of("dimms-tvarak")["verdict"], "not measured");
     assert_eq!(of("naive-read")["verdict"], "held");
     // Of quick runs no number is judged.
     assert_eq!(of("stream-tvarak")["verdict"], "not measured");
@@ -260,6 +261,7 @@ fn bugs_are_told_of_by_kind() {
     for none in [
         "wrong_bytes",
         "powercut_violations",
+        "repair_powercut_violations",
         "dimm_death_violations",
     ] {
         assert_eq!(report[none], 0, "{none}");

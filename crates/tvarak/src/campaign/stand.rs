@@ -126,13 +126,36 @@ impl Stand {
         self.machine.flush(&mut random);
     }
 
-    /// Pages of which the media have a wrong byte, a wrong checksum or a wrong parity, caches being empty.
+    /// Power fails, and is back with nothing mapped.
+    pub fn cut_power(&mut self) {
+        let mut random = self.random.fork();
+        self.machine.cut_power(&mut random);
+    }
+
+    /// The file system maps all of the file.
+    ///
+    /// # Errors
+    /// A page is lost.
+    pub fn map(&mut self) -> Result<(), Loss> {
+        let Machine {
+            controllers, nvm, ..
+        } = &mut self.machine;
+        controllers.map(0..nvm.layout.data_pages, nvm)
+    }
+
+    /// Pages of which the media have a wrong byte, a wrong checksum or a wrong parity, caches being empty. While a page is mapped, its
+    /// DAX-CL-checksums count, too.
     pub fn wrong_pages(&self) -> u64 {
+        let controllers = &self.machine.controllers;
         let is_wrong = |page: &u32| {
             let contents = &self.machine.nvm.contents;
-            let first = (page * PAGE_LINES) as usize;
-            let expected = &self.expected[first..first + PAGE_LINES as usize];
-            contents.page(*page) != expected || contents.misfits(*page) != (false, false)
+            let first = page * PAGE_LINES;
+            let expected = &self.expected[first as usize..][..PAGE_LINES as usize];
+            let has_line_sums =
+                controllers.design.has_line_sums() && controllers.mapped.contains(&first);
+            contents.page(*page) != expected
+                || contents.misfits(*page) != (false, false)
+                || has_line_sums && contents.line_sums_misfit(*page)
         };
         (0..PAGES).filter(is_wrong).count() as u64
     }

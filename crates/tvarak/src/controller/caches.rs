@@ -189,26 +189,23 @@ impl Caches {
                 self.partition.touch(place);
                 (place, now)
             }
-            None => match self.fetch(line, is_write, nvm, now) {
+            None => match self.fetch(line, nvm, now) {
                 (Some(place), now) => (place, now),
                 (None, now) => return (None, now),
             },
         };
-        self.settle_others(bank, place, is_write);
+        let was_asked = self.settle_others(bank, place, is_write);
         let slot = self.take_own(bank, line, place);
-        (Some(slot), now)
+        (
+            Some(slot),
+            now + u64::from(was_asked) * self.shape.own_cycles,
+        )
     }
 
     /// Reads a line from NVM into the partition.
-    fn fetch(
-        &mut self,
-        line: u32,
-        is_write: bool,
-        nvm: &mut Nvm,
-        now: u64,
-    ) -> (Option<usize>, u64) {
+    fn fetch(&mut self, line: u32, nvm: &mut Nvm, now: u64) -> (Option<usize>, u64) {
         self.note(false);
-        if let (Some(duel), false) = (&mut self.duel, is_write) {
+        if let Some(duel) = &mut self.duel {
             duel.lacked();
         }
         let (words, done) = nvm.read(line, now);
@@ -223,11 +220,16 @@ impl Caches {
         (Some(place), done)
     }
 
-    /// Takes a line from the other controllers: from all for a change, from the one that has it alone for a read.
-    fn settle_others(&mut self, bank: usize, place: usize, is_write: bool) {
+    /// Takes a line from the other controllers: from all for a change, from the one that has it alone for a read. Whether one was asked,
+    /// which looks it up.
+    fn settle_others(&mut self, bank: usize, place: usize, is_write: bool) -> bool {
         let others = self.entries[place].sharers & !(1 << bank);
         let is_owned = self.entries[place].is_owned;
+        let is_asked = others != 0 && (is_owned || is_write);
         for other in (0..self.own.len()).filter(|other| others & 1 << other != 0) {
+            if is_asked {
+                self.own_look_ups.note(true);
+            }
             if is_owned && !mutated(Mutant::OwnerNotAsked) {
                 self.collect(other, place);
             }
@@ -241,6 +243,7 @@ impl Caches {
         if is_write {
             self.entries[place].is_owned = true;
         }
+        is_asked
     }
 
     /// What a controller changed goes to the partition, and it keeps the line shared.
@@ -250,6 +253,7 @@ impl Caches {
         };
         let own = &mut self.own[bank];
         if own.states[slot] == State::Modified {
+            self.partition_look_ups.note(true);
             self.data[place] = own.data[slot];
             self.entries[place].is_dirty = true;
         }
@@ -312,6 +316,7 @@ impl Caches {
         }
         for bank in 0..self.own.len() {
             if self.entries[place].sharers & 1 << bank != 0 {
+                self.own_look_ups.note(true);
                 self.collect(bank, place);
                 self.drop_own(bank, place);
             }

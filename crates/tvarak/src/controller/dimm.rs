@@ -7,7 +7,8 @@ use crate::nvm::layout::Place;
 
 impl Controllers {
     /// An empty DIMM comes in the place of a dead one. Every page is rebuilt from what was verified on the others
-    /// (§3.1), every parity and checksum of it is made anew.
+    /// (§3.1), every parity and checksum of it is made anew. Controllers have it dead until all of that is there: if power fails before, it
+    /// is done again.
     ///
     /// # Errors
     /// A page cannot be rebuilt, for another of its stripe is wrong as well; the others are.
@@ -25,7 +26,7 @@ impl Controllers {
             }
         }
         self.forget_dimm(dimm, nvm);
-        nvm.set_dead(None);
+        nvm.begin_rebuild();
         for (page, words) in &pages {
             for (line, words) in words.iter().enumerate() {
                 nvm.file_system_write(layout.data(page * PAGE_LINES + line as u32), words);
@@ -47,6 +48,7 @@ impl Controllers {
                 }
             }
         }
+        nvm.set_dead(None);
         self.findings.lost += u64::from(lost.is_some());
         lost.map_or(Ok(()), Err)
     }

@@ -9,6 +9,7 @@
 //! That no set has a way for redundancy is none of the divisions: it costs a tree more than this price says, since redundancy
 //! that many lines share then lies in wait on one DIMM.
 
+use crate::controller::pace::{Next, Pace};
 pub use crate::controller::shadow::Division;
 use crate::controller::shadow::{LineShadow, RedundancyShadow};
 
@@ -33,10 +34,14 @@ pub struct DuelShape {
     pub write_busy_cycles: u64,
     /// How long redundancy is looked for in caches before it is read from NVM.
     pub look_up_cycles: u64,
+    /// Rounds over which it is looked at whether a change was good.
+    pub trial_rounds: u64,
 }
 
 /// Divisions that are compared.
 const DIVISIONS: usize = 5;
+/// A division that is cheaper by one part in so many is no accident of the prices: it needs no trial.
+const CLEARLY: f64 = 64.0;
 /// Lines of redundancy that are changed for a line that is written back (§3.4).
 const CHANGES: f64 = 3.0;
 
@@ -58,6 +63,7 @@ pub struct Duel {
     lines: Vec<LineShadow>,
     redundancy: Vec<RedundancyShadow>,
     accesses: u64,
+    pace: Pace,
     times: Times,
     /// The least that a fill from NVM took.
     least_cycles: u64,
@@ -65,6 +71,8 @@ pub struct Duel {
     look_up_cycles: u64,
     /// The next look at redundancy is for an old line, whose checksums are changed afterwards.
     is_for_old_line: bool,
+    /// The look under way is for a fill, which waits for it.
+    is_for_fill: bool,
 }
 
 impl Duel {
@@ -89,10 +97,12 @@ impl Duel {
             lines: lines.into(),
             redundancy: redundancy.into(),
             accesses: 0,
+            pace: Pace::new(shape.trial_rounds),
             times: Times::default(),
             least_cycles: u64::MAX,
             look_up_cycles: 0,
             is_for_old_line: false,
+            is_for_fill: false,
         }
     }
 
@@ -146,13 +156,33 @@ impl Duel {
         self.times.waited as f64 / self.times.busy.max(1) as f64
     }
 
-    fn decide(&mut self) {
+    /// The division that costs least, if it is cheaper by enough; else the one that there is.
+    fn cheapest(&self) -> usize {
         let own = self.cost(self.winner);
         let all = 0..self.divisions.len();
         let cheapest = all.min_by(|one, other| self.cost(*one).total_cmp(&self.cost(*other)));
         let cheapest = cheapest.expect("there are divisions");
-        if self.cost(cheapest) + own / (self.shape.better_by as f64) < own {
-            self.winner = cheapest;
+        match self.cost(cheapest) + own / (self.shape.better_by as f64) < own {
+            true => cheapest,
+            false => self.winner,
+        }
+    }
+
+    fn decide(&mut self) {
+        match self.pace.end_round(self.winner) {
+            Next::Stay => {}
+            Next::Take(division) => self.winner = division,
+            Next::Choose => {
+                let cheapest = self.cheapest();
+                let own = self.cost(self.winner);
+                let is_clear = self.cost(cheapest) + own / CLEARLY < own;
+                if is_clear {
+                    self.pace.restart();
+                } else if cheapest != self.winner {
+                    self.pace.change(self.winner);
+                }
+                self.winner = cheapest;
+            }
         }
         self.lines.iter_mut().for_each(LineShadow::fade);
         self.redundancy.iter_mut().for_each(RedundancyShadow::fade);
@@ -167,9 +197,10 @@ impl Duel {
         }
     }
 
-    /// A line was looked up in the LLC.
+    /// A line was looked up in the LLC at `now`.
     #[inline]
-    pub fn looked_up(&mut self, set: usize, line: u32, is_nvm: bool) {
+    pub fn looked_up(&mut self, set: usize, line: u32, is_nvm: bool, now: u64) {
+        self.pace.looked_up(now);
         let Some(shadow) = self.shadow_of(set) else {
             return;
         };
@@ -197,6 +228,7 @@ impl Duel {
     #[inline]
     pub fn asked_for_redundancy(&mut self, set: usize, line: u32, is_change: bool) {
         let is_for_old_line = !is_change && std::mem::take(&mut self.is_for_old_line);
+        self.is_for_fill = !is_change && !is_for_old_line;
         if let Some(shadow) = self.shadow_of(set)
             && !is_for_old_line
         {
@@ -229,9 +261,11 @@ impl Duel {
         }
     }
 
-    /// Caches lack a line of redundancy that a fill is verified by.
+    /// Caches lack the line of redundancy that was asked for last. What an old line is verified by, or is changed, keeps no fill waiting.
     pub fn lacked(&mut self) {
-        self.look_up_cycles = self.shape.look_up_cycles;
+        if self.is_for_fill {
+            self.look_up_cycles = self.shape.look_up_cycles;
+        }
     }
 
     /// A line of redundancy was read from NVM, or written there.
@@ -264,6 +298,7 @@ mod tests {
             read_busy_cycles: 10,
             write_busy_cycles: 25,
             look_up_cycles: 20,
+            trial_rounds: 1 << 20,
         };
         Duel::new(shape, FIXED)
     }
@@ -272,7 +307,7 @@ mod tests {
     fn go_round(duel: &mut Duel, lines: u32, waited_cycles: u64) {
         for round in 0..1000 {
             for set in 0..256 {
-                duel.looked_up(set, round % lines, true);
+                duel.looked_up(set, round % lines, true, u64::from(round));
             }
             duel.filled(READ_CYCLES);
             duel.filled(READ_CYCLES + waited_cycles);
@@ -316,7 +351,7 @@ mod tests {
                 duel.accessed_redundancy(true);
                 duel.filled(READ_CYCLES);
                 duel.filled(READ_CYCLES + waited_cycles);
-                duel.looked_up(0, round, true);
+                duel.looked_up(0, round, true, u64::from(round));
             }
             duel.decide();
             assert_eq!(duel.wanted().redundancy, redundancy);
@@ -330,5 +365,27 @@ mod tests {
         duel.asked_for_redundancy(0, 1, false);
         duel.asked_for_redundancy(0, 2, false);
         assert_eq!(duel.redundancy[0].seen.verifications, [1, 1]);
+    }
+
+    #[test]
+    fn only_a_fill_waits_for_a_look_at_what_it_is_verified_by() {
+        let mut duel = duel();
+        duel.filled(READ_CYCLES);
+        let waited = |duel: &mut Duel| {
+            let before = duel.times.waited;
+            duel.filled(READ_CYCLES + 20);
+            duel.times.waited - before
+        };
+        // For an old line, which a write-back without diff reads; and for a change.
+        duel.written_back(false);
+        duel.asked_for_redundancy(0, 1, false);
+        duel.lacked();
+        duel.asked_for_redundancy(0, 3, true);
+        duel.lacked();
+        assert_eq!(waited(&mut duel), 20);
+        duel.asked_for_redundancy(0, 2, false);
+        duel.lacked();
+        assert_eq!(waited(&mut duel), 0);
+        assert_eq!(waited(&mut duel), 20);
     }
 }

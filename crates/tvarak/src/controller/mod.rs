@@ -7,6 +7,7 @@ pub mod duel;
 pub mod examine;
 mod file_system;
 mod fill;
+mod pace;
 mod repair;
 pub mod shadow;
 pub mod state;

@@ -32,7 +32,7 @@ impl Controllers {
         let examined = self.examine(page, nvm);
         let is_wrong = examined.is_data_wrong()
             || examined.is_sum_wrong
-            || examined.is_line_sum_wrong
+            || examined.is_line_sum_wrong && !mutated(Mutant::LineSumsNotScrubbed)
             || examined.is_parity_wrong;
         if is_wrong {
             self.findings.detected += 1;

@@ -156,10 +156,11 @@ impl Controllers {
 
     /// Replaces a line of redundancy, wherever it is.
     pub fn replace(&mut self, line: u32, words: &Words, nvm: &mut Nvm) {
+        // Power may fail before the write: what caches have is of other pages, too.
+        nvm.file_system_write(line, words);
         if let Some(caches) = &mut self.caches {
             caches.forget(line);
         }
-        nvm.file_system_write(line, words);
     }
 
     /// The system checksum of a page as it holds now.

@@ -1,43 +1,16 @@
-//! The paper's claims beside what was measured.
+//! The paper's claims beside what was measured: which of our numbers a claim is of.
 //!
-//! A number holds where the overhead, the ratio less one, is within a third of the paper's or within two percentage points,
-//! whichever is more. The largest of several (`UpTo`) is compared with the largest of ours; of a range each workload has to lie
-//! within it, widened as a number is. The same is within two points, more and less are strict. A claim of several workloads
-//! holds where it does for each. How workloads of one kind compare with each other is judged at the paper's size alone.
+//! How workloads of one kind compare with each other is judged at the paper's size alone.
 
 use crate::change::Change;
-use crate::claims::{CLAIMS, Claim, Metric, Side, Value};
+use crate::claims::{CLAIMS, Claim, Metric, Side};
 use crate::design::Design;
 use crate::figures::lines::{self, Lines};
 use crate::figures::plan::{DIFF_WAYS, Figure, REDUNDANCY_WAYS, WAYS};
-use crate::figures::results::{Results, Side as Measurable};
+use crate::figures::results::{Results, Side as Measurable, Spread};
+use crate::figures::verdict::{Found, Number, Verdict, weigh};
 use crate::name::Workload;
 use crate::parameters::Parameters;
-
-/// Two percentage points.
-const POINTS: f64 = 0.02;
-
-/// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It holds.
-    Held,
-    /// It does not.
-    NotHeld,
-    /// Nobody can say.
-    NotMeasured,
-}
-
-impl Verdict {
-    /// In words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Held => "held",
-            Verdict::NotHeld => "not held",
-            Verdict::NotMeasured => "not measured",
-        }
-    }
-}
 
 /// A claim and what became of it.
 #[derive(Clone, Debug)]
@@ -46,11 +19,11 @@ pub struct Judgement {
     pub claim: &'static Claim,
     /// What became of it.
     pub verdict: Verdict,
-    /// Our numbers, each with what it is of.
-    pub ours: Vec<(String, f64)>,
+    /// Our numbers.
+    pub ours: Vec<Number>,
     /// By how much the worst of ours is away from what would hold; nought where it holds.
     pub off_by: f64,
-    /// Why nobody can say; empty where somebody can.
+    /// What was not measured; empty where all was.
     pub why_not: String,
 }
 
@@ -62,16 +35,16 @@ impl Judgement {
 
     /// Our numbers in words, each once.
     pub fn numbers(&self) -> String {
-        let numbers = self.ours.iter().map(|(what, number)| match *number {
-            large if large >= 10.0 => format!("{what} {large:.1}"),
-            small => format!("{what} {small:.3}"),
+        let numbers = self.ours.iter().map(|number| match number.value {
+            large if large >= 10.0 => format!("{} {large:.1}", number.what),
+            small => format!("{} {small:.3}", number.what),
         });
         numbers.collect::<Vec<_>>().join(", ")
     }
 
     /// The smallest and the largest of ours.
     pub fn range(&self) -> Option<(f64, f64)> {
-        let numbers = || self.ours.iter().map(|(_, number)| *number);
+        let numbers = || self.ours.iter().map(|number| number.value);
         Some((numbers().reduce(f64::min)?, numbers().reduce(f64::max)?))
     }
 }
@@ -97,93 +70,93 @@ impl Judge<'_> {
 
     /// Judges one.
     pub fn claim(&self, claim: &'static Claim) -> Judgement {
-        let numbers = match claim.metric {
-            Metric::LinesRead | Metric::LinesBesides => self.lines(claim),
-            Metric::Area => Ok(self.area()),
+        let found = match claim.metric {
+            Metric::LinesRead | Metric::LinesBesides | Metric::LinesWritten => self.lines(claim),
+            Metric::Area => self.area(),
             _ if !self.has_numbers && !claim.value.is_order() => {
-                Err("caches and work are smaller than the paper's: only orders are judged".into())
+                missing("caches and work are smaller than the paper's: only orders are judged")
             }
             _ => match claim.workload.split_once(" over ") {
                 Some(pair) => self.pairs(claim, pair),
                 None => self.workloads(claim),
             },
         };
-        let (ours, why_not) = match numbers {
-            Ok(ours) => (ours, String::new()),
-            Err(why_not) => (Vec::new(), why_not),
-        };
-        let off_by = off_by(claim, &ours);
-        let verdict = match off_by {
-            _ if ours.is_empty() => Verdict::NotMeasured,
-            0.0 => Verdict::Held,
-            _ => Verdict::NotHeld,
-        };
+        let (verdict, off_by) = weigh(claim, &found);
         Judgement {
             claim,
             verdict,
-            ours,
+            ours: found.ours,
             off_by,
-            why_not,
+            why_not: found.missing.join("; "),
         }
     }
 
+    fn is_asked(&self, workload: &Workload) -> bool {
+        self.workloads.is_none_or(|some| some.contains(workload))
+    }
+
     /// A number for each workload, and for each change that the claim is of.
-    fn workloads(&self, claim: &Claim) -> Result<Vec<(String, f64)>, String> {
-        let workloads = workloads_of(claim)
-            .into_iter()
-            .filter(|workload| self.workloads.is_none_or(|some| some.contains(workload)));
-        let mut ours = Vec::new();
-        for workload in workloads {
+    fn workloads(&self, claim: &Claim) -> Found {
+        let mut found = Found::default();
+        let over = measurable(claim.over);
+        let workloads = workloads_of(claim).into_iter();
+        for workload in workloads.filter(|workload| self.is_asked(workload)) {
             for of in measurable(claim.design) {
-                let over = measurable(claim.over);
-                let ratio = self.ratio(workload, [of, over[0]], claim.metric)?;
                 let what = match claim.design {
                     Side::MoreRedundancyWays | Side::MoreDiffWays => {
                         format!("{} {}", workload.as_str(), of.1)
                     }
                     _ => workload.as_str().to_owned(),
                 };
-                ours.push((what, ratio));
+                match self.ratio(workload, [of, over[0]], claim.metric) {
+                    Ok(Spread { mean, rms, .. }) => found.ours.push(Number {
+                        what,
+                        value: mean,
+                        rms,
+                    }),
+                    Err(why_not) => found.missing.push(why_not),
+                }
             }
         }
-        match ours.is_empty() {
-            true => Err("none of its workloads was run".into()),
-            false => Ok(ours),
+        match found.ours.is_empty() && found.missing.is_empty() {
+            true => missing("none of its workloads was run"),
+            false => found,
         }
     }
 
     /// What workloads have more of than others.
-    fn pairs(
-        &self,
-        claim: &Claim,
-        (first, second): (&str, &str),
-    ) -> Result<Vec<(String, f64)>, String> {
+    fn pairs(&self, claim: &Claim, (first, second): (&str, &str)) -> Found {
         if !self.has_numbers {
-            return Err("caches and work are smaller than the paper's, and at such sizes workloads of a kind \
-                 differ as their threads meet in banks"
-                .into());
+            return missing(
+                "caches and work are smaller than the paper's, and at such sizes workloads differ as their threads meet in DIMMs",
+            );
         }
         let sides = [measurable(claim.design)[0], measurable(claim.over)[0]];
-        let of = |workload: Workload| {
-            let name = workload.as_str();
-            if self.workloads.is_some_and(|some| !some.contains(&workload)) {
-                return Err(format!("{name} was not run"));
-            }
-            let ratio = self.ratio(workload, sides, claim.metric)?;
-            Ok((format!("{name} {ratio:.3}"), ratio))
+        let side = |name| {
+            let shown = shown(name).into_iter();
+            shown.filter(|workload| self.is_asked(workload))
         };
-        let mut ours = Vec::new();
-        for one in Workload::named(first)? {
-            let others = Workload::named(second)?.into_iter();
-            for other in others.filter(|other| *other != one) {
-                let ((one, one_ratio), (other, other_ratio)) = (of(one)?, of(other)?);
-                ours.push((
-                    format!("{one}, {other}: their ratio"),
-                    one_ratio / other_ratio,
-                ));
+        let mut found = Found::default();
+        for one in side(first) {
+            for other in side(second).filter(|other| *other != one) {
+                let ratios = [one, other].map(|workload| self.ratio(workload, sides, claim.metric));
+                match ratios {
+                    [Ok(ratio), Ok(other_ratio)] => {
+                        found.ours.push(pair([(one, ratio), (other, other_ratio)]));
+                    }
+                    ratios => {
+                        let why_nots = ratios.into_iter().filter_map(Result::err);
+                        found.missing.extend(why_nots);
+                    }
+                }
             }
         }
-        Ok(ours)
+        found.missing.sort();
+        found.missing.dedup();
+        match found.ours.is_empty() && found.missing.is_empty() {
+            true => missing("its workloads were not run"),
+            false => found,
+        }
     }
 
     fn ratio(
@@ -191,9 +164,8 @@ impl Judge<'_> {
         workload: Workload,
         sides: [Measurable; 2],
         metric: Metric,
-    ) -> Result<f64, String> {
-        let ratio = self.results.ratio(workload, sides, metric);
-        ratio.map(|spread| spread.mean).ok_or_else(|| {
+    ) -> Result<Spread, String> {
+        self.results.ratio(workload, sides, metric).ok_or_else(|| {
             let [of, over] = sides.map(|(design, change)| match change {
                 Change::Nothing => design.as_str().to_owned(),
                 change => format!("{} {change}", design.as_str()),
@@ -202,23 +174,58 @@ impl Judge<'_> {
         })
     }
 
-    fn lines(&self, claim: &Claim) -> Result<Vec<(String, f64)>, String> {
+    fn lines(&self, claim: &Claim) -> Found {
         let design = measurable(claim.design)[0].0;
-        let counted = lines::count(self.parameters, design).map_err(|loss| loss.to_string())?;
         let Lines {
             read,
             read_to_write,
-        } = counted;
-        Ok(vec![match claim.metric {
-            Metric::LinesRead => ("lines read".into(), read as f64),
-            _ => ("lines read besides".into(), read_to_write as f64),
-        }])
+            written,
+        } = match lines::count(self.parameters, design) {
+            Ok(lines) => lines,
+            Err(loss) => return missing(&loss.to_string()),
+        };
+        match claim.metric {
+            Metric::LinesRead => exactly("lines read", read as f64),
+            Metric::LinesWritten => exactly("lines written", written as f64),
+            _ => exactly("lines read besides", read_to_write as f64),
+        }
     }
 
-    fn area(&self) -> Vec<(String, f64)> {
+    fn area(&self) -> Found {
         let own = self.parameters.controller.cache_bytes.value as f64;
         let bank = self.parameters.llc.bank_bytes.value as f64;
-        vec![("a controller's cache over its bank".into(), own / bank)]
+        exactly("a controller's cache over its bank", own / bank)
+    }
+}
+
+fn missing(why_not: &str) -> Found {
+    Found {
+        ours: Vec::new(),
+        missing: vec![why_not.into()],
+    }
+}
+
+fn exactly(what: &str, value: f64) -> Found {
+    Found {
+        ours: vec![Number {
+            what: what.into(),
+            value,
+            rms: 0.0,
+        }],
+        missing: Vec::new(),
+    }
+}
+
+/// How often one workload's ratio is another's, with what seeds of both differ by.
+fn pair([one, other]: [(Workload, Spread); 2]) -> Number {
+    let relative = |spread: Spread| spread.rms / spread.mean;
+    let value = one.1.mean / other.1.mean;
+    let [(first, ratio), (second, other_ratio)] =
+        [one, other].map(|(workload, spread)| (workload.as_str(), spread.mean));
+    Number {
+        what: format!("{first} {ratio:.3}, {second} {other_ratio:.3}: their ratio"),
+        value,
+        rms: value * relative(one.1).hypot(relative(other.1)),
     }
 }
 
@@ -239,51 +246,31 @@ fn measurable(side: Side) -> Vec<Measurable> {
 
 /// The workloads that a claim is of. `all` are those that write: of the others §4.5 says that software costs them nothing.
 pub fn workloads_of(claim: &Claim) -> Vec<Workload> {
-    let shown = Figure::Fig8.workloads();
-    if claim.workload == "all" {
-        let reads = |workload: &Workload| workload.as_str().ends_with("-read");
-        return shown
-            .into_iter()
-            .filter(|workload| !reads(workload))
-            .collect();
+    let reads = |workload: &Workload| workload.as_str().ends_with("-read");
+    match claim.workload {
+        "all" => {
+            let shown = Figure::Fig8.workloads().into_iter();
+            shown.filter(|workload| !reads(workload)).collect()
+        }
+        "presented" => Figure::Dimms.workloads(),
+        name => named(name),
     }
-    let prefix = format!("{}-", claim.workload);
-    let is_of = |workload: &Workload| workload.as_str().starts_with(&prefix);
-    Workload::named(claim.workload)
-        .unwrap_or_else(|_| Workload::all().into_iter().filter(is_of).collect())
 }
 
-/// By how much the worst of our numbers is away from what would hold.
-fn off_by(claim: &Claim, ours: &[(String, f64)]) -> f64 {
-    let is_ratio = !matches!(
-        claim.metric,
-        Metric::LinesRead | Metric::LinesBesides | Metric::Area
-    );
-    let slack = |paper: f64| match is_ratio {
-        true => ((paper - 1.0).abs() / 3.0).max(POINTS),
-        // A count is exact, and an area is given with one digit.
-        false => paper.fract().min(0.0005),
+/// Workloads of one name, or of which the name is the beginning.
+fn named(name: &str) -> Vec<Workload> {
+    let prefix = format!("{name}-");
+    let is_of = |workload: &Workload| workload.as_str().starts_with(&prefix);
+    Workload::named(name).unwrap_or_else(|_| Workload::all().into_iter().filter(is_of).collect())
+}
+
+/// Workloads that are compared with others, of those that Figure 8 shows.
+fn shown(name: &str) -> Vec<Workload> {
+    let meant = named(name);
+    let is_meant = |workload: &Workload| match name {
+        "applications" => matches!(workload, Workload::Program(_)),
+        _ => meant.contains(workload),
     };
-    let beyond =
-        |number: f64, [least, most]: [f64; 2]| (least - number).max(number - most).max(0.0);
-    let around = |paper: f64| [paper - slack(paper), paper + slack(paper)];
-    let numbers = || ours.iter().map(|(_, number)| *number);
-    let worst = |range: [f64; 2]| {
-        numbers()
-            .map(|number| beyond(number, range))
-            .fold(0.0, f64::max)
-    };
-    let most = numbers().reduce(f64::max);
-    // The smallest difference that is one.
-    let strictly = f64::EPSILON;
-    match claim.value {
-        Value::Exactly(paper) => worst(around(paper)),
-        Value::UpTo(paper) if is_ratio => most.map_or(0.0, |most| beyond(most, around(paper))),
-        Value::UpTo(paper) => worst([f64::NEG_INFINITY, paper]),
-        Value::Between(least, most) => worst([around(least)[0], around(most)[1]]),
-        Value::MoreThan(paper) => worst([around(paper)[0], f64::INFINITY]),
-        Value::Same => worst([1.0 - POINTS, 1.0 + POINTS]),
-        Value::More => worst([1.0 + strictly, f64::INFINITY]),
-        Value::Less => worst([f64::NEG_INFINITY, 1.0 - strictly]),
-    }
+    let shown = Figure::Fig8.workloads().into_iter();
+    shown.filter(is_meant).collect()
 }

@@ -17,6 +17,8 @@ pub struct Lines {
     pub read: u64,
     /// Read for one that is written back.
     pub read_to_write: u64,
+    /// Written for one that is written back, itself and, at once or in the end, what follows from it.
+    pub written: u64,
 }
 
 /// Counts them on a machine with empty caches.
@@ -37,5 +39,6 @@ pub fn count(parameters: &Parameters, design: Design) -> Result<Lines, Loss> {
     Ok(Lines {
         read,
         read_to_write: machine.nvm.counts.all_reads() - read,
+        written: machine.nvm.counts.all_writes(),
     })
 }

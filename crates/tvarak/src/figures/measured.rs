@@ -59,11 +59,14 @@ impl Measured {
         let number = match metric {
             Metric::Runtime => self.runtime_ns,
             Metric::Energy => self.energy_pj,
+            Metric::EnergyWithCores => self.energy_with_cores_pj,
             Metric::NvmAccesses => self.nvm_data_accesses + self.nvm_redundancy_accesses,
             Metric::CacheAccesses => {
                 self.l1_accesses + self.l2_accesses + self.llc_accesses + self.controller_accesses
             }
-            Metric::LinesRead | Metric::LinesBesides | Metric::Area => return None,
+            Metric::LinesRead | Metric::LinesBesides | Metric::LinesWritten | Metric::Area => {
+                return None;
+            }
         };
         Some(number as f64)
     }

@@ -3,9 +3,10 @@
 use crate::change::{Change, Vary};
 use crate::design::Design;
 use crate::figures::cell::Cell;
-use crate::figures::judge::{Judge, Judgement, Verdict};
+use crate::figures::judge::{Judge, Judgement};
 use crate::figures::plan::{PRESENTED, seeds_of};
 use crate::figures::results::Results;
+use crate::figures::verdict::Verdict;
 use crate::name::Workload;
 use crate::parameters::Parameters;
 
@@ -18,17 +19,21 @@ pub const DESIGNS: [Design; 4] = [
 ];
 /// By half and by twice.
 pub const FACTORS: [[u64; 2]; 2] = [[1, 2], [2, 1]];
-/// What only the energy of cores and DRAM depends on, which is in no figure, and what only designs have that are in no claim.
-const OF_NO_CLAIM: [&str; 9] = [
+/// What only designs have that are in no claim.
+const OF_NO_CLAIM: [&str; 6] = [
     "adaptive.better_by",
     "adaptive.round_accesses",
     "adaptive.shadowed_sets",
+    "adaptive.trial_rounds",
+    "passes.period_us",
+    "programs.work_divisor",
+];
+/// What only energy with cores and DRAM depends on, which is claimed of Redis.
+const OF_CORES_ENERGY: [&str; 4] = [
     "cores.instruction_pj",
     "cores.static_mw",
     "dram.read_pj",
     "dram.write_pj",
-    "passes.period_us",
-    "programs.work_divisor",
 ];
 
 /// The parameters that are swept: those that something judged depends on.
@@ -43,6 +48,7 @@ pub fn is_noticed(name: &str, workload: Workload, design: Design) -> bool {
     let section = name.split('.').next().unwrap_or_default();
     let own = workload.as_str();
     match section {
+        _ if OF_CORES_ENERGY.contains(&name) => own.starts_with("redis"),
         "fio" | "redis" | "nstore" => own.starts_with(section),
         "trees" | "ctree" | "btree" | "rbtree" => own.contains("tree"),
         "programs" | "heap" => matches!(workload, Workload::Program(_)),

@@ -78,6 +78,7 @@ impl Machine {
             Held::Shared => {
                 let shared = own.l2_below[below];
                 let now = own.clock.begin_miss() + self.times.l1d_cycles + self.times.l2_cycles;
+                self.counts.l2.note(true);
                 let done = self.upgrade(core, shared, now);
                 self.cores[core].clock.store_missed(done);
             }

@@ -41,23 +41,23 @@ fn array(level: &CacheLevel) -> Array {
     Array::new(sets(level) as usize, level.ways.value as usize)
 }
 
-fn cycles(ns: u64, frequency_mhz: u64) -> u64 {
-    (ns * frequency_mhz + 500) / 1000
+/// A time that so many banks share, to the nearest cycle.
+fn cycles(ns: u64, banks: u64, frequency_mhz: u64) -> u64 {
+    (ns * frequency_mhz + 500 * banks) / (1000 * banks)
 }
 
-/// How long a DIMM takes, and how long it is busy: its banks work beside each other, what they read and write shares one bus.
+/// How long a DIMM takes, and how long it is busy: as if its banks always worked beside each other, and no longer than its bus for a line.
 fn device_times(memory: &Memory, frequency_mhz: u64) -> DeviceTimes {
-    let busy = |ns: u64| {
-        cycles(
-            (ns / memory.banks.value).max(memory.transfer_ns.value),
-            frequency_mhz,
-        )
-    };
+    let (banks, transfer) = (
+        memory.banks.value,
+        cycles(memory.transfer_ns.value, 1, frequency_mhz),
+    );
+    let busy = |ns: u64| cycles(ns, banks, frequency_mhz).max(transfer).max(1);
     DeviceTimes {
-        read_cycles: cycles(memory.read_ns.value, frequency_mhz),
-        write_cycles: cycles(memory.write_ns.value, frequency_mhz),
-        read_busy_cycles: busy(memory.read_ns.value).max(1),
-        write_busy_cycles: busy(memory.write_ns.value).max(1),
+        read_cycles: cycles(memory.read_ns.value, 1, frequency_mhz),
+        write_cycles: cycles(memory.write_ns.value, 1, frequency_mhz),
+        read_busy_cycles: busy(memory.read_ns.value),
+        write_busy_cycles: busy(memory.write_ns.value),
     }
 }
 
@@ -150,6 +150,7 @@ fn duel(parameters: &Parameters, banks: Banks) -> Duel {
         read_busy_cycles: times.read_busy_cycles,
         write_busy_cycles: times.write_busy_cycles,
         look_up_cycles: own.latency_cycles.value + parameters.llc.latency_cycles.value,
+        trial_rounds: adaptive.trial_rounds.value,
     };
     Duel::new(shape, fixed)
 }
@@ -216,5 +217,22 @@ impl Machine {
         }
         machine.controllers.map_untouched(&mut machine.nvm);
         machine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 7.5 ns and 18.75 ns of Table 3's NVM, not 7 and 18; DRAM's bus, which takes longer than an eighth of 15 ns.
+    #[test]
+    fn a_dimm_is_busy_for_its_share_of_the_latency_to_the_nearest_cycle() {
+        let paper = Parameters::paper();
+        let of = |memory| {
+            let times = device_times(memory, paper.cores.frequency_mhz.value);
+            [times.read_busy_cycles, times.write_busy_cycles]
+        };
+        assert_eq!(of(&paper.nvm), [17, 43]);
+        assert_eq!(of(&paper.dram), [14, 14]);
     }
 }

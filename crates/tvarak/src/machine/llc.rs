@@ -30,40 +30,41 @@ impl Machine {
         found.expect("the shared cache has what a core's cache has")
     }
 
-    /// A line for a core, to be changed if `is_store`, by it: its slot, how the core has it until then, and when it is there.
+    /// A line for a core, to be changed if `is_store`: its slot, and when it is there. The core has it once it [joins](Machine::join).
     pub(in crate::machine) fn reach_shared(
         &mut self,
         core: usize,
         line: u32,
         is_store: bool,
         now: u64,
-    ) -> Result<(usize, Held, u64), Loss> {
+    ) -> Result<(usize, u64), Loss> {
         let now = now + self.times.llc_cycles;
         let set = self.shared_set(line);
         let found = self.llc.array.find(set, line);
         self.counts.llc.note(found.is_some());
         if let Some(duel) = self.controllers.duel_mut() {
             let is_nvm = matches!(home(line), Home::Data(_));
-            duel.looked_up(set, line, is_nvm);
+            duel.looked_up(set, line, is_nvm, now);
         }
-        let (slot, done) = match found {
+        match found {
             Some(slot) => {
                 self.llc.array.touch(slot);
                 let was_asked = self.settle_others(core, slot, is_store, now);
-                (slot, now + u64::from(was_asked) * self.times.l2_cycles)
+                Ok((slot, now + u64::from(was_asked) * self.times.l2_cycles))
             }
-            None => self.fetch_shared(set, line, now)?,
-        };
+            None => self.fetch_shared(set, line, now),
+        }
+    }
+
+    /// A core is to have the line of a slot: how it has it until it changes it.
+    pub(in crate::machine) fn join(&mut self, core: usize, slot: usize) -> Held {
         let entry = &mut self.llc.entries[slot];
         entry.sharers |= 1 << core;
-        let is_alone = entry.sharers == 1 << core;
-        entry.is_owned = is_alone;
-        let held = if is_alone {
-            Held::Exclusive
-        } else {
-            Held::Shared
-        };
-        Ok((slot, held, done))
+        entry.is_owned = entry.sharers == 1 << core;
+        match entry.is_owned {
+            true => Held::Exclusive,
+            false => Held::Shared,
+        }
     }
 
     /// A core that has the line of a slot shared is to change it: when no other has it any more.
@@ -82,12 +83,13 @@ impl Machine {
     fn settle_others(&mut self, core: usize, slot: usize, is_store: bool, now: u64) -> bool {
         let entry = self.llc.entries[slot];
         let others = entry.sharers & !(1 << core);
-        if others == 0 || !is_store && !entry.is_owned {
+        if others == 0 || !is_store && !entry.is_owned || mutated(Mutant::OtherCoresNotAsked) {
             return false;
         }
         let mut was_asked = false;
         for other in ones(others) {
             let second = self.second_of(other, slot);
+            self.counts.l2.note(true);
             was_asked |= entry.is_owned && self.collect(other, second, slot, now);
             if is_store {
                 self.forget_private(other, second);
@@ -133,8 +135,8 @@ impl Machine {
         Ok((slot, done))
     }
 
-    /// A line of the shared cache gets what a core made of it, which is in that slot of its second one. With diffs, that of another
-    /// line may have to go.
+    /// A line of the shared cache, which looks it up, gets what a core made of it, which is in that slot of its second one. With diffs,
+    /// that of another line may have to go.
     pub(in crate::machine) fn absorb(
         &mut self,
         slot: usize,
@@ -143,6 +145,7 @@ impl Machine {
     ) {
         let line = self.llc.array.line(slot);
         let has_diff = self.has_diff(slot);
+        self.counts.llc.note(true);
         self.llc.entries[slot].is_dirty = true;
         self.note_changed(line);
         let words = &self.cores[core].l2_data[second];
@@ -162,9 +165,11 @@ impl Machine {
     /// A dirty line is written back, clean, and kept (§3.4).
     pub(in crate::machine) fn clean(&mut self, line: u32, diff: Option<Words>, now: u64) {
         let slot = self.shared_slot(line);
-        self.llc.entries[slot].is_dirty = false;
+        self.counts.llc.note(true);
+        self.llc.entries[slot].is_dirty = mutated(Mutant::CleanedLineLeftDirty);
         let words = self.llc.data[slot];
         self.write_memory(line, &words, diff, now);
+        self.nvm.fuse.step();
     }
 
     /// Tells the duel of a line of the file that becomes dirty.
@@ -210,11 +215,17 @@ impl Machine {
             self.llc.data[slot] = words;
             self.note_changed(line);
         }
-        let is_dirty = self.llc.entries[slot].is_dirty || newest.is_some();
-        self.llc.array.clear(slot);
-        if is_dirty {
+        let entry = &mut self.llc.entries[slot];
+        entry.is_dirty |= newest.is_some();
+        entry.sharers = 0;
+        if entry.is_dirty {
             let words = self.llc.data[slot];
+            // The line is there until it is written: power may fail in the recovery of its old data.
             self.write_memory(line, &words, diff, now);
+            self.llc.array.clear(slot);
+            self.nvm.fuse.step();
+        } else {
+            self.llc.array.clear(slot);
         }
     }
 
@@ -224,6 +235,7 @@ impl Machine {
         let mut newest = None;
         for core in ones(sharers) {
             let second = self.second_of(core, slot);
+            self.counts.l2.note(true);
             if self.cores[core].l2_held[second] == Held::Modified {
                 newest = Some(self.cores[core].l2_data[second]);
             }
@@ -245,6 +257,7 @@ impl Machine {
         }
         match newest {
             None => diff,
+            Some(_) if mutated(Mutant::NewestCopyNotInDiff) => diff.or(Some([0; 8])),
             Some(words) => {
                 let change = difference(&self.llc.data[slot], words);
                 Some(diff.map_or(change, |diff| difference(&diff, &change)))

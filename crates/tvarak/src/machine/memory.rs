@@ -19,7 +19,9 @@ impl Machine {
         match home(line) {
             Home::Data(line) => {
                 let bank = self.bank(line);
-                self.controllers.fill(bank, line, &mut self.nvm, now)
+                let filled = self.controllers.fill(bank, line, &mut self.nvm, now);
+                self.nvm.fuse.step();
+                filled
             }
             Home::Raw(line) => {
                 let (words, done) = self.nvm.read(line, now);

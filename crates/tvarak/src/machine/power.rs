@@ -46,9 +46,11 @@ impl Machine {
         entry.is_owned = false;
     }
 
-    /// Power fails between two accesses: what was under way in the controllers is completed, the battery flushes, and
-    /// the DAX-CL-checksums are gone with the mapping (§3.3): what NVM has in their place is anything.
+    /// Power fails, between two accesses or, by the [fuse](crate::fuse), within one: what was under way in the controllers is complete, the
+    /// battery flushes, and the DAX-CL-checksums are gone with the mapping (§3.3): what NVM has in their place is anything.
     pub fn cut_power(&mut self, random: &mut fastrand::Rng) {
+        self.nvm.fuse.remove();
+        self.nvm.end_rebuild();
         self.flush(random);
         self.controllers.mapped = 0..0;
         for line in 0..self.nvm.layout.lines() {

@@ -3,6 +3,7 @@
 use crate::controller::state::Loss;
 use crate::line::{Home, NO_LINE, home};
 use crate::machine::state::{Held, Machine};
+use crate::mutants::{Mutant, mutated};
 
 impl Machine {
     /// Brings a line into a core's second cache, to be changed if `is_store`: its slot, and when it is there.
@@ -27,10 +28,11 @@ impl Machine {
             };
             return Ok((slot, done));
         }
-        let (below, held, done) = self.reach_shared(core, line, is_store, now)?;
+        let (below, done) = self.reach_shared(core, line, is_store, now)?;
         // Only now: what came may have taken a line of this set away.
         let slot = self.cores[core].l2.victim(set);
         self.evict_second(core, slot, now);
+        let held = self.join(core, below);
         let own = &mut self.cores[core];
         own.l2.put(slot, line);
         own.l2_held[slot] = held;
@@ -45,7 +47,6 @@ impl Machine {
         }
         let shared = self.cores[core].l2_below[slot] as usize;
         if self.cores[core].l2_held[slot] == Held::Modified {
-            self.counts.llc.note(true);
             self.absorb(shared, (core, slot), now);
         }
         self.forget_private(core, slot);
@@ -60,7 +61,7 @@ impl Machine {
         let line = own.l2.line(slot);
         own.l2.clear(slot);
         let above = own.l2_above[slot] as usize;
-        if own.l1d.line(above) == line {
+        if own.l1d.line(above) == line && !mutated(Mutant::FirstCopyNotForgotten) {
             own.l1d.clear(above);
         }
         // Of DRAM's lines the first ones are the program's loop.

@@ -5,6 +5,7 @@ pub mod fault;
 pub mod layout;
 
 use crate::device::{Device, DeviceTimes};
+use crate::fuse::Fuse;
 use crate::line::{PAGE_LINES, Words};
 use crate::nvm::contents::Contents;
 use crate::nvm::fault::{Fault, FaultKind, Shown};
@@ -42,10 +43,14 @@ pub struct Nvm {
     pub counts: NvmCounts,
     /// Where everything is.
     pub layout: Layout,
+    /// When power fails, for those who try that.
+    pub fuse: Fuse,
     dimms: Vec<Device>,
     fault: Option<Fault>,
     shown: Option<Shown>,
     dead: Option<u32>,
+    /// A new DIMM is there for the dead one, and the file system fills it: to all others it is dead.
+    is_rebuilt: bool,
 }
 
 impl Nvm {
@@ -55,10 +60,12 @@ impl Nvm {
             contents: Contents::new(layout, seed),
             counts: NvmCounts::default(),
             layout,
+            fuse: Fuse::default(),
             dimms: (0..layout.dimms).map(|_| Device::new(times)).collect(),
             fault: None,
             shown: None,
             dead: None,
+            is_rebuilt: false,
         }
     }
 
@@ -68,7 +75,10 @@ impl Nvm {
         let (class, dimm) = self.layout.class_and_dimm(line);
         self.counts.reads[class as usize] += 1;
         let done = self.dimms[dimm as usize].read(now);
-        (self.media_read(line), done)
+        match self.is_dead(line) {
+            true => (None, done),
+            false => (Some(self.media_read(line)), done),
+        }
     }
 
     /// Writes a line at `now`; to a dead DIMM, nothing. When it is done.
@@ -77,40 +87,41 @@ impl Nvm {
         let (class, dimm) = self.layout.class_and_dimm(line);
         self.counts.writes[class as usize] += 1;
         let done = self.dimms[dimm as usize].write(now);
-        self.media_write(line, words);
+        if !self.is_dead(line) {
+            self.media_write(line, words);
+        }
         done
     }
 
     /// A read by the file system, whose time no workload measures.
     pub fn file_system_read(&mut self, line: u32) -> Option<Words> {
+        self.fuse.step();
         self.counts.file_system += 1;
-        self.media_read(line)
+        let is_there = !self.is_dead(line) || self.is_rebuilt;
+        is_there.then(|| self.media_read(line))
     }
 
     /// A write by the file system.
     pub fn file_system_write(&mut self, line: u32, words: &Words) {
+        self.fuse.step();
         self.counts.file_system += 1;
-        self.media_write(line, words);
+        if !self.is_dead(line) || self.is_rebuilt {
+            self.media_write(line, words);
+        }
     }
 
-    fn media_read(&mut self, line: u32) -> Option<Words> {
-        if self.is_dead(line) {
-            return None;
-        }
+    fn media_read(&mut self, line: u32) -> Words {
         if self.fault.is_some() && self.errs(line, |kind| kind == FaultKind::MisdirectedRead) {
             let taken = self.other(line);
             let words = self.contents.get(taken);
             let had_effect = words != self.contents.get(line);
             self.show(line, taken, had_effect);
-            return Some(words);
+            return words;
         }
-        Some(self.contents.get(line))
+        self.contents.get(line)
     }
 
     fn media_write(&mut self, line: u32, words: &Words) {
-        if self.is_dead(line) {
-            return;
-        }
         if self.fault.is_some() && self.errs(line, |kind| kind != FaultKind::MisdirectedRead) {
             let is_lost = self
                 .fault
@@ -173,9 +184,20 @@ impl Nvm {
         self.shown
     }
 
-    /// A DIMM dies, or is replaced by an empty one.
+    /// A DIMM dies, or there is none that is dead any more.
     pub fn set_dead(&mut self, dimm: Option<u32>) {
         self.dead = dimm;
+        self.is_rebuilt = false;
+    }
+
+    /// A new DIMM comes for the dead one: the file system alone accesses it until [`set_dead`](Nvm::set_dead) says that none is dead.
+    pub fn begin_rebuild(&mut self) {
+        self.is_rebuilt = true;
+    }
+
+    /// The file system is no longer there to fill it: it is as dead as before.
+    pub fn end_rebuild(&mut self) {
+        self.is_rebuilt = false;
     }
 
     /// Whether a line is on a dead DIMM.

@@ -135,6 +135,7 @@ impl Parameters {
             // So that divisions change all the time.
             (&mut parameters.adaptive.round_accesses, 8),
             (&mut parameters.adaptive.better_by, 1 << 12),
+            (&mut parameters.adaptive.trial_rounds, 0),
             (&mut parameters.controller.cache_bytes, 64 * 4),
         ] {
             sourced.value = value;

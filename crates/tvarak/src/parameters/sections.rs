@@ -47,7 +47,7 @@ section! {
 }
 section! {
     /// Ways divided at run time, in the design that adapts.
-    Adaptive { shadowed_sets, round_accesses, better_by }
+    Adaptive { shadowed_sets, round_accesses, trial_rounds, better_by }
 }
 section! {
     /// fio, as §4.5 has it.

@@ -1,5 +1,6 @@
 //! Faults that random trials of one bug do not make.
 
+use crate::array::Array;
 use crate::controller::state::Loss;
 use crate::design::Design;
 use crate::line::{LINE_BYTES, PAGE_LINES};
@@ -97,4 +98,15 @@ pub(crate) fn the_last_line_of_a_mapping_is_protected() {
         let misfits = machine.nvm.contents.misfits(line / PAGE_LINES);
         assert_eq!(misfits, (false, false), "{design:?}");
     }
+}
+
+#[cfg_attr(not(feature = "mutants"), test)]
+pub(crate) fn the_line_used_longest_ago_leaves() {
+    let mut array = Array::new(1, 4);
+    for line in [10, 11, 12, 13] {
+        array.put(array.victim(0), line);
+    }
+    let used = array.find(0, 10).expect("it is there");
+    array.touch(used);
+    assert_eq!(array.line(array.victim(0)), 11);
 }

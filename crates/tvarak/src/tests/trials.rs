@@ -43,6 +43,19 @@ pub(crate) fn power_cuts_leave_all_checksums_and_parity_right() {
 }
 
 #[cfg_attr(not(feature = "mutants"), test)]
+pub(crate) fn power_cuts_within_a_repair_lose_nothing() {
+    for design in Design::ALL
+        .into_iter()
+        .filter(|design| design.has_controller())
+    {
+        for seed in 0..30 {
+            let violations = power::repair_trial(design, seed);
+            assert!(violations.is_empty(), "{design:?}, {seed}: {violations:?}");
+        }
+    }
+}
+
+#[cfg_attr(not(feature = "mutants"), test)]
 pub(crate) fn a_dimm_may_die() {
     for design in Design::ALL
         .into_iter()

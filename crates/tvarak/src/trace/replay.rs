@@ -308,7 +308,7 @@ impl Replay {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "mutants")))]
 mod tests {
     use super::*;
 

@@ -388,7 +388,7 @@ fn copy_line(place: u32, mate: usize, line: usize) -> u32 {
     (place * 16 + mate as u32) * PAGE_LINES + line as u32
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "mutants")))]
 mod tests {
     use super::*;
     use crate::machine::build::Sizes;
