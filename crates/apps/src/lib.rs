@@ -12,6 +12,7 @@ mod outcome;
 mod page;
 mod place;
 mod results;
+mod rounds;
 mod steps;
 mod tpcc;
 mod worker;
