@@ -5,6 +5,7 @@
 
 mod account;
 mod cases;
+mod cluster;
 mod context;
 mod headline;
 mod options;
@@ -33,6 +34,7 @@ use crate::place::{Place, Session};
 use crate::results::Results;
 use crate::steps::{STEPS, Step};
 
+pub use cluster::{Arguments as ClusterArguments, run as run_cluster};
 pub use tpcc::{Arguments as TpccArguments, run as run_tpcc};
 pub use worker::Task;
 
