@@ -179,7 +179,10 @@ impl Engine for Nats {
     }
 
     fn readmit(&mut self, hosts: &Hosts<'_>, number: usize) -> Result<()> {
-        let gone = json!({ "peer": self.server_name(number) });
+        let info = format!("$JS.API.STREAM.INFO.{STREAM}");
+        // By its number: servers that were restarted since it died have never heard its name.
+        let gone = self.insist(hosts, (User::Client, &info, &json!({})), offline_peer)?;
+        let gone = json!({ "peer": "", "peer_id": gone });
         let remove = (User::System, "$JS.API.SERVER.REMOVE", &gone);
         self.insist(hosts, remove, |answer| {
             // An answer that was lost is followed by the refusal to remove it again.
@@ -241,6 +244,13 @@ fn are_current(info: &Value, names: &[String]) -> bool {
         leader == Some(name) || found.any(is_current)
     };
     leader.is_some() && names.iter().all(is_current)
+}
+
+/// The number of the stream's replica that is not there.
+fn offline_peer(info: &Value) -> Option<String> {
+    let replicas = info["cluster"]["replicas"].as_array()?;
+    let offline = replicas.iter().find(|replica| replica["offline"] == true)?;
+    Some(offline["peer"].as_str()?.to_owned())
 }
 
 struct NatsClient {
@@ -366,5 +376,10 @@ mod tests {
         assert!(!are_current(&info(3), &names(&["n1", "n2"])));
         assert!(!are_current(&info(0), &names(&["n3"])));
         assert!(!are_current(&json!({ "error": {} }), &[]));
+        assert_eq!(offline_peer(&info(0)), None);
+        let offline = json!({ "cluster": { "replicas": [
+            { "name": "n2", "peer": "a" }, { "name": "unknown", "offline": true, "peer": "b" },
+        ] } });
+        assert_eq!(offline_peer(&offline).as_deref(), Some("b"));
     }
 }
