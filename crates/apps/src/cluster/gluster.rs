@@ -1,7 +1,7 @@
 //! GlusterFS with two replicas on four nodes. A step is acknowledged when `fsync` of a file on the clients' mount returns:
 //! both replicas have synced it then, or the one that is up, which notes what the other lacks.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Gluster {
     /// Starts the daemon that starts the node's bricks. Its state is the node's own, and as durable as the machine's.
     fn start_daemon(&self, hosts: &Hosts<'_>, number: usize) -> Result<()> {
         own_folders(hosts, number)?;
-        hosts.node(number)?.shell("glusterd")?;
+        hosts.node(number)?.shell("glusterd --pid-file=/run/glusterd.pid")?;
         let answers = wait_for(SETTLE_DEADLINE, || {
             let answered = self.ask_at(hosts, number, &["pool", "list"]);
             if answered.is_err() {
@@ -258,9 +258,7 @@ impl Client for Mounted {
     fn write(&mut self, workload: Workload, key: &str, version: u32) -> Result<()> {
         let path = self.0.join(key);
         if workload.content(key, version).is_none() {
-            std::fs::remove_file(&path)?;
-            // A removal is promised by the folder's sync alone.
-            return Ok(File::open(&self.0)?.sync_all()?);
+            return Ok(std::fs::remove_file(&path)?);
         }
         let (from, bytes) = workload.written(key, version);
         let file = OpenOptions::new()

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use forebay_harness::Result;
+use forebay_harness::{Result, check_interrupt};
 
 use crate::cluster::brick::{Site, Trust};
 use crate::cluster::engine::Engine;
@@ -28,8 +28,8 @@ pub struct LostPool {
     pub complaint: Option<String>,
     /// After the member was wiped and added anew.
     pub readmitted: Checked,
-    /// Where its old data was accepted.
-    pub accepted: Checked,
+    /// Where its old data was accepted; none where the engine did not serve then.
+    pub accepted: Option<Checked>,
 }
 
 /// Both, each in a cluster of its own.
@@ -76,7 +76,7 @@ fn by_the_guide(
     Ok(())
 }
 
-fn all_the_same(site: &Site, kind: Kind, engine: &mut dyn Engine) -> Result<Checked> {
+fn all_the_same(site: &Site, kind: Kind, engine: &mut dyn Engine) -> Result<Option<Checked>> {
     let mut hosts = Hosts::start(site, kind, engine.nodes())?;
     let manifest = until_it_is_lost(&mut hosts, engine)?;
     hosts.restart(VICTIM, Trust::Nothing)?;
@@ -87,8 +87,12 @@ fn all_the_same(site: &Site, kind: Kind, engine: &mut dyn Engine) -> Result<Chec
         engine.restart(&hosts, ABSENT)?;
         back.push(ABSENT);
     }
-    engine.settle(&hosts, &back)?;
-    check_at(&hosts, engine, &manifest)
+    let settled = engine.settle(&hosts, &back);
+    check_interrupt()?;
+    match settled {
+        Ok(()) => check_at(&hosts, engine, &manifest).map(Some),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Everything is on all disks; then some more is acknowledged by those that are up, and the victim dies with its pool.

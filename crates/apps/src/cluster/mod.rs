@@ -305,7 +305,8 @@ impl Run<'_> {
             self.progress.inc(1);
             self.tally.add_round(known.name, kind, &round);
             if let Some(example) = round.checked.example {
-                let (name, losses) = (known.title, round.checked.losses);
+                let name = format!("{} on {}", known.title, kind.title());
+                let losses = round.checked.losses;
                 let number = number + 1;
                 self.fail(format!(
                     "{name}, kill round {number}: {losses} losses; {example}"
@@ -331,7 +332,7 @@ impl Run<'_> {
                     for complaint in complaints.into_iter().flatten() {
                         self.fail(format!("{title}: {complaint}"));
                     }
-                    if lost.accepted.losses == 0 {
+                    if lost.accepted.as_ref().is_some_and(|one| one.losses == 0) {
                         self.say(format!("{title}: --accept-stale lost nothing this time"));
                     }
                     self.tally.add_lost_pool(engine.name, kind, lost);

@@ -76,7 +76,9 @@ impl Tally {
                 "refusals",
             );
             push(name("readmitted_losses"), lost.readmitted.losses, "keys");
-            push(name("accept_stale_losses"), lost.accepted.losses, "keys");
+            if let Some(accepted) = &lost.accepted {
+                push(name("accept_stale_losses"), accepted.losses, "keys");
+            }
         }
         let sum = |of: fn(&Killed) -> u64| self.killed.iter().map(|one| of(&one.2)).sum::<u64>();
         if !self.killed.is_empty() {
@@ -151,7 +153,9 @@ impl Tally {
                 format!("{engine}, {}", kind.title()),
                 refused.into(),
                 losses(&lost.readmitted),
-                losses(&lost.accepted),
+                lost.accepted
+                    .as_ref()
+                    .map_or("does not serve".into(), losses),
             ]
         };
         TextTable {

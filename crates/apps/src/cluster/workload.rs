@@ -24,7 +24,7 @@ const MAIL_PATCH_BYTES: usize = 4096;
 /// Of a file; only every second one is removed, in the last of them.
 const MAIL_STEPS: u64 = 4;
 /// Removed.
-pub const MAIL_GONE: u32 = 4;
+const MAIL_GONE: u32 = 4;
 const RECORD_BYTES: usize = 512;
 const RECORDS: u64 = 200;
 const OVERWRITE_BYTES: usize = 16 << 10;
@@ -65,6 +65,11 @@ impl Workload {
             Workload::Mail => (number / MAIL_STEPS + 1) * MAIL_STEPS,
             Workload::Records => (number / RECORDS + 1) * RECORDS,
         }
+    }
+
+    /// Whether an acknowledged step has to survive. A removal need not: engines pass no sync of a folder on.
+    pub fn is_promised(self, version: u32) -> bool {
+        self != Workload::Mail || version != MAIL_GONE
     }
 
     /// What a key has in a version; none where it is not there.
@@ -156,6 +161,7 @@ mod tests {
         assert_eq!(mail(2), Some(("c1-0".into(), 3)));
         assert_eq!(mail(3), None, "an even file stays");
         assert_eq!(mail(7), Some(("c1-1".into(), 4)));
+        assert!(Workload::Mail.is_promised(3) && !Workload::Mail.is_promised(4));
         assert_eq!(Workload::Mail.after_failure(5), 8);
         assert_eq!(Workload::Puts.after_failure(5), 6);
         let record = step(Workload::Records, 203).expect("a record");
