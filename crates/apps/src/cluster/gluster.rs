@@ -61,7 +61,9 @@ impl Gluster {
     /// Starts the daemon that starts the node's bricks. Its state is the node's own, and as durable as the machine's.
     fn start_daemon(&self, hosts: &Hosts<'_>, number: usize) -> Result<()> {
         own_folders(hosts, number)?;
-        hosts.node(number)?.shell("glusterd --pid-file=/run/glusterd.pid")?;
+        hosts
+            .node(number)?
+            .shell("glusterd --pid-file=/run/glusterd.pid")?;
         let answers = wait_for(SETTLE_DEADLINE, || {
             let answered = self.ask_at(hosts, number, &["pool", "list"]);
             if answered.is_err() {
