@@ -102,7 +102,8 @@ const HDFS: Known = Known {
         unit: "records/s",
     }],
     costs: Some(&[]),
-    killed_on: &[Kind::Mount],
+    // A file whose writer lost its pipeline stays open, and its block short of a replica, until its lease ends.
+    killed_on: &[],
     lost_on: &[],
     make: || Box::<Hdfs>::default(),
 };

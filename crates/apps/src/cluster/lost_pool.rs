@@ -28,7 +28,7 @@ pub struct LostPool {
     pub complaint: Option<String>,
     /// After the member was wiped and added anew.
     pub readmitted: Checked,
-    /// Where its old data was accepted; none where the engine did not serve then.
+    /// Where its old data was accepted; none where the engine did not settle then.
     pub accepted: Option<Checked>,
 }
 

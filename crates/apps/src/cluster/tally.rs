@@ -155,7 +155,7 @@ impl Tally {
                 losses(&lost.readmitted),
                 lost.accepted
                     .as_ref()
-                    .map_or("does not serve".into(), losses),
+                    .map_or("does not settle".into(), losses),
             ]
         };
         TextTable {
