@@ -1,6 +1,6 @@
 # The commands for people and for CI: every recipe says what it needs and installs it first.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-apps bench-tpcc lab crash faults soak torture rig rig-grid lint fuzz loom tsan build man clean
+.PHONY: help run test bench bench-apps bench-tpcc cluster lab crash faults soak torture rig rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -29,6 +29,10 @@ bench-tpcc: ## TPC-C on MariaDB on ext4, on disks behind Forebay, Classic and Ti
 	@scripts/setup.sh build tpcc
 	@scripts/bench-tpcc.sh
 	@scripts/bench-tpcc.sh --figure 12
+
+cluster: ## etcd, GlusterFS, NATS and HDFS on nodes of this machine, with Forebay under each: speed, kills, lost pools, in an hour; writes target/cluster/report.json
+	@scripts/setup.sh build cluster
+	@scripts/cluster.sh
 
 lab: ## The papers' caches and figures beside ours, in half an hour; writes target/lab/lab.html, dax.html of mapped regions, files.html of file buffers, and tvarak.html
 	@scripts/setup.sh build

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a recipe needs and is missing, after saying what that is. Quick when nothing is.
 #
-#   scripts/setup.sh [build|run|test|bench|apps|tpcc|rig|lint|ublk]...
+#   scripts/setup.sh [build|run|test|bench|apps|tpcc|cluster|rig|lint|ublk]...
 #
 # Works as root or with sudo on Debian 12 and later and on Ubuntu. Where it cannot install, it
 # names the packages and stops.
@@ -11,6 +11,9 @@ cd "$(dirname "$0")/.."
 # The oldest Rust that builds the tree; Cargo.toml says the same in rust-version.
 readonly RUST_MINOR_MIN=90
 readonly CARGO_DENY_VERSION=0.20.2
+# A NATS server with sync_interval: always, which Debian's is too old for; built with Go, of at least this minor version.
+readonly NATS_SERVER=github.com/nats-io/nats-server/v2@v2.15.2
+readonly GO_MINOR_MIN=26
 # Test programs of others for file systems; only run, never linked to.
 readonly TEST_PROGRAMS=(fsx@0.3.2 pjdfstest@0.2.2)
 readonly CARGO_DENY_SHA256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
@@ -191,8 +194,23 @@ for purpose in "${@:-build}"; do
         # Run as a process of its own; where there is systemd, the package starts a service too.
         want_command mariadbd mariadb-server
         ;;
+    cluster)
+        want_command fusermount3 fuse3
+        want_command mkfs.ext4 e2fsprogs
+        want_command losetup mount
+        want_command nsenter util-linux
+        want_command ip iproute2
+        # The engines; each is left out where it is not to be had. Run as processes of nodes; where there is systemd, the
+        # packages of etcd and GlusterFS start services too.
+        want_optional etcd etcd-server "etcd"
+        want_optional etcdctl etcd-client "etcd"
+        want_optional glusterd glusterfs-server "GlusterFS"
+        want_optional mount.glusterfs glusterfs-client "GlusterFS"
+        want_optional javac openjdk-17-jdk-headless "HDFS"
+        want_optional mvn maven "HDFS"
+        ;;
     *)
-        echo "setup: unknown purpose '$purpose'; one of build run test bench apps tpcc rig lint ublk" >&2
+        echo "setup: unknown purpose '$purpose'; one of build run test bench apps tpcc cluster rig lint ublk" >&2
         exit 2
         ;;
     esac
@@ -271,4 +289,48 @@ for purpose in "${@:-build}"; do
         fi
         ;;
     esac
+done
+
+has_new_go() {
+    local minor
+    command -v go >/dev/null 2>&1 || return 1
+    minor=$(go env GOVERSION 2>/dev/null | cut -d. -f2)
+    [ "${minor:-0}" -ge "$GO_MINOR_MIN" ]
+}
+
+build_nats() {
+    if [ -x target/tools/bin/nats-server ] || command -v nats-server >/dev/null 2>&1; then
+        return
+    fi
+    if ! has_new_go; then
+        echo "setup: no Go 1.$GO_MINOR_MIN here to build NATS with; it does without NATS"
+        return
+    fi
+    echo "setup: about to build $NATS_SERVER with Go into target/tools, in a minute or two"
+    mkdir -p target/tools/bin
+    GOBIN=$PWD/target/tools/bin go install -p "${JOBS:-2}" "$NATS_SERVER" </dev/null ||
+        echo "setup: it cannot be built here; it does without NATS"
+}
+
+fetch_hdfs() {
+    if [ -e target/hdfs/classes/Bridge.class ]; then
+        return
+    fi
+    if ! command -v mvn >/dev/null 2>&1 || ! command -v javac >/dev/null 2>&1; then
+        echo "setup: no Maven or no Java compiler here; it does without HDFS"
+        return
+    fi
+    echo "setup: about to fetch the jars of HDFS with Maven into target/hdfs, 80 MB"
+    if ! mvn -q -B -f crates/apps/hdfs/pom.xml dependency:copy-dependencies \
+        -DoutputDirectory="$PWD/target/hdfs" -DincludeScope=runtime </dev/null ||
+        ! javac -cp 'target/hdfs/*' -d target/hdfs/classes crates/apps/hdfs/Bridge.java; then
+        echo "setup: they cannot be had here; it does without HDFS"
+    fi
+}
+
+for purpose in "${@:-build}"; do
+    if [ "$purpose" = cluster ]; then
+        build_nats
+        fetch_hdfs
+    fi
 done

@@ -5,6 +5,7 @@
 
 mod account;
 mod cases;
+mod cluster;
 mod context;
 mod headline;
 mod options;
@@ -12,6 +13,7 @@ mod outcome;
 mod page;
 mod place;
 mod results;
+mod rounds;
 mod steps;
 mod tpcc;
 mod worker;
@@ -34,6 +36,7 @@ use crate::place::{Place, Session};
 use crate::results::Results;
 use crate::steps::{STEPS, Step};
 
+pub use cluster::{Arguments as ClusterArguments, run as run_cluster};
 pub use tpcc::{Arguments as TpccArguments, run as run_tpcc};
 pub use worker::Task;
 

@@ -1,6 +1,4 @@
 //! All measurements of a run: the median of the rounds for each number and place, and how places compare.
-//!
-//! A ratio is the median of the ratios within the rounds: what slows a whole round down slows both sides.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +6,7 @@ use forebay_harness::{Row, median};
 
 use crate::outcome::{Curve, Outcome};
 use crate::place::Place;
+use crate::rounds::Rounds;
 
 /// Which places are compared in `report.json`: the better one is hoped to be first.
 const COMPARISONS: [(Place, Place); 6] = [
@@ -24,8 +23,7 @@ const COMPARISONS: [(Place, Place); 6] = [
 struct Metric {
     name: String,
     unit: String,
-    /// By place and round.
-    values: BTreeMap<Place, BTreeMap<usize, f64>>,
+    values: BTreeMap<Place, Rounds>,
 }
 
 #[derive(Debug, Default)]
@@ -56,19 +54,19 @@ impl Results {
         }
     }
 
-    fn values(&self, name: &str, place: Place) -> Option<&BTreeMap<usize, f64>> {
+    fn values(&self, name: &str, place: Place) -> Option<&Rounds> {
         let found = self.metrics.iter().find(|metric| metric.name == name);
         found?.values.get(&place)
     }
 
     /// The median of the rounds.
     pub fn median(&self, name: &str, place: Place) -> Option<f64> {
-        median(self.values(name, place)?.values().copied().collect())
+        self.values(name, place)?.median()
     }
 
     /// The median of the rounds' ratios between places.
     pub fn ratio(&self, name: &str, place: Place, base: Place) -> Option<f64> {
-        ratio(self.values(name, place)?, self.values(name, base)?)
+        self.values(name, place)?.ratio_to(self.values(name, base)?)
     }
 
     /// The latencies of `name` in a place: each point the median of the rounds.
@@ -91,7 +89,8 @@ impl Results {
 
     /// The median of the rounds' ratios between two numbers of the same place.
     pub fn ratio_between(&self, name: &str, base: &str, place: Place) -> Option<f64> {
-        ratio(self.values(name, place)?, self.values(base, place)?)
+        self.values(name, place)?
+            .ratio_to(self.values(base, place)?)
     }
 
     /// The rows of the report: each number in each place, and of rates the comparisons.
@@ -112,14 +111,6 @@ impl Results {
         }
         rows
     }
-}
-
-fn ratio(values: &BTreeMap<usize, f64>, base: &BTreeMap<usize, f64>) -> Option<f64> {
-    let in_both = values.iter().filter_map(|(round, value)| {
-        let base = base.get(round)?;
-        (*base > 0.0).then(|| value / base)
-    });
-    median(in_both.collect())
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use forebay_harness::{Result, exit_code, json, run_watched, watch_parent};
   forebay-verify apps --quick --only redis,sqlite
   forebay-verify tpcc --quick --only classic,tinca,forebay
   forebay-verify tpcc --figure 12 --quick
+  forebay-verify cluster --quick --only etcd
   forebay-verify bench --case commit_1x4k_lines
 
 Each writes target/NAME/report.json. Exit code 0: all is well; 1: something is wrong; 2: it could not be done."
@@ -51,6 +52,8 @@ enum Command {
     Apps(forebay_apps::Arguments),
     /// TPC-C on MariaDB on ext4, on disks that Forebay and the published designs serve
     Tpcc(forebay_apps::TpccArguments),
+    /// Engines of several machines with Forebay under each member: their speed, nodes killed, pools lost
+    Cluster(forebay_apps::ClusterArguments),
     /// Commits, reads and recovery beside raw memory and libpmem: the program forebay-bench
     #[command(disable_help_flag = true)]
     Bench {
@@ -109,6 +112,7 @@ fn run(command: &Command) -> Result<bool> {
         Command::Power(arguments) => forebay_rig::run(arguments),
         Command::Apps(arguments) => forebay_apps::run(arguments),
         Command::Tpcc(arguments) => forebay_apps::run_tpcc(arguments),
+        Command::Cluster(arguments) => forebay_apps::run_cluster(arguments),
         Command::Bench { .. } | Command::TortureTask { .. } | Command::AppsTask { .. } => Ok(true),
     }
 }

@@ -6,18 +6,18 @@
 
 mod consistency;
 mod contender;
-mod counters;
+pub mod counters;
 mod drive;
 mod figure;
 mod load;
-mod machine;
+pub mod machine;
 mod media_page;
 mod media_paper;
 mod medium;
 mod mix;
 mod pace;
 mod page;
-mod paper;
+pub mod paper;
 mod random;
 mod results;
 mod scale;

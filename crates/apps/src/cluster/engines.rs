@@ -1,0 +1,128 @@
+//! The engines that there are, and what is measured of each.
+
+use forebay_harness::find_program;
+
+use crate::cluster::engine::Engine;
+use crate::cluster::etcd::Etcd;
+use crate::cluster::gluster::Gluster;
+use crate::cluster::hdfs::{Hdfs, jars};
+use crate::cluster::kind::Kind;
+use crate::cluster::nats::{Nats, nats_server};
+use crate::cluster::speed::Case;
+
+/// An engine, and what it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// By which it is chosen.
+    pub name: &'static str,
+    pub title: &'static str,
+    programs: &'static [&'static str],
+    pub cases: &'static [Case],
+    /// Of which is counted what the memory and the disks pay, besides what is done in one piece; none of most engines.
+    pub costs: Option<&'static [Case]>,
+    /// What nodes are killed on.
+    pub killed_on: &'static [Kind],
+    /// What pools are lost on.
+    pub lost_on: &'static [Kind],
+    pub make: fn() -> Box<dyn Engine>,
+}
+
+pub const ENGINES: &[Known] = &[ETCD, GLUSTER, NATS, HDFS];
+
+const ETCD: Known = Known {
+    name: "etcd",
+    title: "etcd",
+    programs: &["etcd", "etcdctl"],
+    cases: &[
+        Case {
+            name: "etcd_1client",
+            clients: 1,
+            unit: "puts/s",
+        },
+        Case {
+            name: "etcd_16clients",
+            clients: 16,
+            unit: "puts/s",
+        },
+    ],
+    costs: None,
+    killed_on: &[Kind::Mount, Kind::Serve],
+    lost_on: &[Kind::Mount],
+    make: || Box::<Etcd>::default(),
+};
+
+const GLUSTER: Known = Known {
+    name: "gluster",
+    title: "GlusterFS",
+    programs: &["glusterd", "gluster", "mount.glusterfs"],
+    cases: &[Case {
+        name: "gluster_mail_r2",
+        clients: 4,
+        unit: "steps/s",
+    }],
+    costs: Some(&[Case {
+        name: "gluster_mail_r2_full_cache",
+        clients: 4,
+        unit: "steps/s",
+    }]),
+    killed_on: &[Kind::Mount, Kind::Serve],
+    lost_on: &[Kind::Mount, Kind::Serve],
+    make: || Box::<Gluster>::default(),
+};
+
+const NATS: Known = Known {
+    name: "nats",
+    title: "NATS JetStream",
+    programs: &["nats-server"],
+    cases: &[
+        Case {
+            name: "nats_1client",
+            clients: 1,
+            unit: "puts/s",
+        },
+        Case {
+            name: "nats_16clients",
+            clients: 16,
+            unit: "puts/s",
+        },
+    ],
+    costs: None,
+    killed_on: &[Kind::Mount, Kind::Serve],
+    lost_on: &[Kind::Mount],
+    make: || Box::<Nats>::default(),
+};
+
+const HDFS: Known = Known {
+    name: "hdfs",
+    title: "HDFS",
+    programs: &["java", "the jars of HDFS"],
+    cases: &[Case {
+        name: "hdfs_hsync_r3",
+        clients: 4,
+        unit: "records/s",
+    }],
+    costs: Some(&[]),
+    // A file whose writer lost its pipeline stays open, and its block short of a replica, until its lease ends.
+    killed_on: &[],
+    lost_on: &[],
+    make: || Box::<Hdfs>::default(),
+};
+
+impl Known {
+    /// What this machine lacks, and what to do about it.
+    pub fn obstacle(&self) -> Option<String> {
+        let missing = self.programs.iter().find(|name| !is_there(name))?;
+        let name = self.name;
+        Some(format!(
+            "skipped {name}: {missing} not found here; `scripts/setup.sh cluster` installs what it can"
+        ))
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    match program {
+        "nats-server" => nats_server().is_some(),
+        "the jars of HDFS" => jars().is_some(),
+        other => find_program(other).is_some(),
+    }
+}
