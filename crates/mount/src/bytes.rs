@@ -6,11 +6,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use forebay_files::{OnBehalf, SyncKind};
+use forebay_files::{BufferedFile, OnBehalf, SyncKind};
 use fuser::{FileAttr, FileHandle, INodeNo};
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags, Stat};
 
 use crate::credentials::Caller;
+use crate::inodes::Inode;
 use crate::tree::{OpenFile, Tree, error_of, magic_link};
 
 /// What one step of a copy moves.
@@ -103,12 +104,10 @@ impl Tree {
         let opened = path_fd.directory(&self.buffer)?.open(name, wanted, mode)?;
         let path = self.reopen(opened.descriptor.as_fd(), OFlags::PATH)?;
         let file = self.buffer.adopt(opened.descriptor)?;
-        if !opened.created && flags & libc::O_TRUNC != 0 {
-            file.truncate(0)?;
-        }
+        let cuts = !opened.created && flags & libc::O_TRUNC != 0;
         let (inode, stat) = self.inodes.refer(path)?;
         let attributes = self
-            .shown(&inode, &stat)
+            .begin_created(&inode, &stat, cuts.then_some(&file), caller)
             .inspect_err(|_| self.inodes.forget(inode.id, 1))?;
         let opened = OpenFile {
             inode,
@@ -117,6 +116,24 @@ impl Tree {
             _share: share,
         };
         Ok((attributes, self.files.insert(opened)))
+    }
+
+    /// What a file shows that a create opened. One that was there already, `cut`, is emptied, which takes its
+    /// privileges as any write does.
+    fn begin_created(
+        &self,
+        inode: &Arc<Inode>,
+        stat: &Stat,
+        cut: Option<&Arc<BufferedFile>>,
+        caller: Caller,
+    ) -> io::Result<FileAttr> {
+        let Some(file) = cut else {
+            return self.shown(inode, stat);
+        };
+        self.drop_privileges(inode, caller.user)?;
+        file.truncate(0)?;
+        let path_fd = self.inodes.path_fd(inode)?;
+        self.shown(inode, &rustix::fs::fstat(path_fd.descriptor())?)
     }
 
     /// Reads and hands the bytes to `answer`.
@@ -230,3 +247,7 @@ impl Tree {
         self.files.remove(handle)
     }
 }
+
+#[cfg(test)]
+#[path = "bytes_tests.rs"]
+mod tests;
