@@ -326,8 +326,7 @@ impl Directory {
         // An O_PATH descriptor cannot be synced.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let readable = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
-        let sync = || observe::sync_all(&readable);
-        self.buffer.settle(identity, &sync)?;
+        observe::sync_all(readable)?;
         if let Some(change) = unsynced {
             self.buffer.registry().synced(identity, change);
         }

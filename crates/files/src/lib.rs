@@ -11,7 +11,6 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
-mod attributes;
 #[cfg(test)]
 mod attributes_tests;
 #[cfg(test)]
@@ -71,7 +70,7 @@ pub use facts::{FileFacts, SyncKind};
 pub use file::BufferedFile;
 pub use identity::FileIdentity;
 pub use marks::say_whole;
-pub use names::{AttributeChange, KeepDescriptor};
+pub use names::KeepDescriptor;
 pub use nvm_file::{NvmFile, NvmMode};
 pub use options::{FileBufferOptions, Marking};
 pub use recovery::FilesRecovery;

@@ -17,18 +17,6 @@ forebay_pmem::define_mutants! {
         FilesKillTakenForPowerCut,
         /// After a power cut names are left as they are, as after a mere kill.
         FilesPowerCutTakenForKill,
-        /// The log ends before attributes that it tells of are durable in the backing.
-        FilesAttributesRetiredEarly,
-        /// An attribute that the log tells of is put over a newer one that it does not tell of.
-        FilesOlderAttributeReplayed,
-        /// A time of modification that a caller chose is put over that of a later write.
-        FilesOlderTimeReplayed,
-        /// An extended attribute is recorded without its last byte.
-        FilesAttributeCutShort,
-        /// A file gets its set-id bits before its data.
-        FilesSetIdBeforeData,
-        /// Owner and mode are not restored after a power cut.
-        FilesRightsNotRestored,
         /// A write's transaction does not have the size.
         FilesSizeLeftOut,
         /// What only the page cache has is not absorbed by a sync.

@@ -8,15 +8,6 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::identity::FileIdentity;
 use crate::metadata::FileId;
 
-/// What was done to a file through us, as far as the log tells.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct History {
-    /// It was made since the pool was opened, so that nothing in the backing is older than what we know of it.
-    pub is_made: bool,
-    /// A caller chose its time of modification, or set its capability, and nothing was written since.
-    pub is_ended_by_change: bool,
-}
-
 /// Names, seen from the data.
 pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// The file's id, the one it has already or a new one (see [`crate::metadata::FileIds`]). When this
@@ -26,26 +17,9 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// The pool's; `ENOENT` if the inode has no name left.
     fn introduce(&self, descriptor: BorrowedFd<'_>, identity: FileIdentity) -> io::Result<FileId>;
 
-    /// What was done to the file through us.
-    fn history(&self, descriptor: BorrowedFd<'_>) -> History;
-
-    /// The file's content is about to change: no time of modification that was chosen before may be put over
-    /// that, and no capability. False if this could not be recorded, and a sync has to see to it:
-    /// [`Naming::settle`].
-    ///
-    /// # Errors
-    /// The pool's: the content must not change.
-    fn modified(&self, descriptor: BorrowedFd<'_>) -> io::Result<bool>;
-
-    /// Attributes of a file or directory were changed in the backing, past the log.
-    fn changed_without_record(&self, identity: FileIdentity);
-
-    /// Has `sync` make a file or directory durable in the backing, with attributes that were changed past the log,
-    /// which then does not say otherwise.
-    ///
-    /// # Errors
-    /// The backing's or the pool's: it still may.
-    fn settle(&self, identity: FileIdentity, sync: &dyn Fn() -> io::Result<()>) -> io::Result<()>;
+    /// Whether the file was made through us since the pool was opened, so that nothing in the backing is
+    /// older than what we know of it.
+    fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool;
 
     /// The pool has nothing of this file any more: neither data nor a size.
     fn left_pool(&self, id: FileId);

@@ -46,9 +46,6 @@ pub struct FilesRecovery {
     pub names_made: Vec<PathBuf>,
     /// What could not be brought about, in words.
     pub complaints: Vec<String>,
-    /// Attributes among them: those that were acknowledged and could not be restored, and those that others
-    /// had changed.
-    pub attributes_left: u64,
 }
 
 /// The files that the tables tell of.

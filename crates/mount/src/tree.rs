@@ -3,14 +3,14 @@
 //! Every change of a name goes through [`forebay_files::Directory`], every byte and size of a file
 //! through [`forebay_files::BufferedFile`]; attributes are the backing's own, but for the size.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity};
+use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
 use fuser::{FileAttr, INodeNo, Notifier, TimeOrNow};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ pub struct Tree {
 }
 
 /// What a write takes from a file (`capabilities(7)`).
-const CAPABILITY: &str = "security.capability";
+const CAPABILITY: &CStr = c"security.capability";
 
 pub(crate) fn error_of(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
@@ -186,8 +186,15 @@ impl Tree {
         let inode = self.inodes.get(inode)?;
         let path_fd = self.inodes.path_fd(&inode)?;
         let descriptor = path_fd.descriptor();
-        self.apply(&inode, descriptor, open, change, user)?;
+        let before = rustix::fs::fstat(descriptor)?;
+        let result = self.apply(&inode, descriptor, open, change, user);
         let stat = rustix::fs::fstat(descriptor)?;
+        let rights = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid);
+        // Also where it failed half-way; and an fsync need not wait for a change to the same owner.
+        if rights(&before) != rights(&stat) || change.sets_times() {
+            self.buffer.attributes_changed(inode.identity);
+        }
+        result?;
         self.shown(&inode, &stat)
     }
 
@@ -199,15 +206,15 @@ impl Tree {
         change: &Change,
         user: u32,
     ) -> io::Result<()> {
-        let set = |change| self.buffer.change_attributes(descriptor, &change);
         if change.user.is_some() || change.group.is_some() {
-            set(AttributeChange::Owner {
-                user: change.user,
-                group: change.group,
-            })?;
+            let user = change.user.map(rustix::fs::Uid::from_raw);
+            let group = change.group.map(rustix::fs::Gid::from_raw);
+            rustix::fs::chownat(descriptor, c"", user, group, AtFlags::EMPTY_PATH)?;
         }
         if let Some(mode) = change.mode {
-            set(AttributeChange::Mode(mode))?;
+            let path = magic_link(descriptor);
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmod(path, mode)?;
             inode.may_have_privileges.store(true, Ordering::Release);
         }
         if let Some(size_bytes) = change.size_bytes {
@@ -219,9 +226,19 @@ impl Tree {
         }
         if change.sets_times() {
             let times = attributes::timestamps(change.accessed, change.modified);
-            set(AttributeChange::Times(&times))?;
+            rustix::fs::utimensat(descriptor, c"", &times, AtFlags::EMPTY_PATH)?;
+        }
+        if change.modified.is_some() {
+            self.modified_chosen(inode)?;
         }
         Ok(())
+    }
+
+    /// The time of modification was set in the backing: what the pool writes there later is no reason
+    /// to move it.
+    fn modified_chosen(&self, inode: &Inode) -> io::Result<()> {
+        let known = self.buffer.known(inode.identity);
+        known.map_or(Ok(()), |file| file.modified_chosen())
     }
 
     /// The bytes of an inode.
@@ -250,9 +267,8 @@ impl Tree {
             left -= Mode::SGID;
         }
         if left != mode {
-            let change = AttributeChange::Mode(left.as_raw_mode());
-            self.buffer
-                .change_attributes(path_fd.descriptor(), &change)?;
+            rustix::fs::chmod(magic_link(path_fd.descriptor()), left)?;
+            self.buffer.attributes_changed(inode.identity);
             self.forget_attributes(inode);
         }
         Ok(())
@@ -264,20 +280,16 @@ impl Tree {
             return Ok(());
         }
         let path_fd = self.inodes.path_fd(inode)?;
-        let found = rustix::fs::getxattr_query(magic_link(path_fd.descriptor()), CAPABILITY);
-        if matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP)) {
-            return Ok(());
-        }
-        let change = AttributeChange::Remove(OsStr::new(CAPABILITY));
-        let removed = self.buffer.change_attributes(path_fd.descriptor(), &change);
-        match removed.map_err(|error| (error.raw_os_error(), error)) {
+        match rustix::fs::removexattr(magic_link(path_fd.descriptor()), CAPABILITY) {
+            Ok(()) => self.buffer.attributes_changed(inode.identity),
             // None there, none possible, or not ours to remove: then no file of ours can have one.
-            Ok(()) | Err((Some(libc::ENODATA | libc::EOPNOTSUPP | libc::EPERM), _)) => Ok(()),
-            Err((_, error)) => {
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {}
+            Err(error) => {
                 inode.may_have_capability.store(true, Ordering::Release);
-                Err(error)
+                return Err(error.into());
             }
         }
+        Ok(())
     }
 
     /// The kernel asks again before it next believes what it knows of the inode's attributes.

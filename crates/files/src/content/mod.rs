@@ -10,7 +10,6 @@
 //! * the backing's file is never longer than ours, so what it gains reads as zeroes;
 //! * bytes that are neither in the pool nor durable in the backing are in `unsynced`.
 
-mod attributes;
 mod give_back;
 mod membership;
 mod pooled;
@@ -44,8 +43,6 @@ pub(crate) struct Content {
     needs_sync: AtomicBool,
     /// Bytes written to the pool since the last sync that no caller asked to be durable.
     unasked_bytes: AtomicU64,
-    /// The log has a time of modification that a caller chose, or a capability: a change must be recorded there.
-    is_ended_by_change: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -129,12 +126,7 @@ impl Unsynced {
 impl Content {
     /// The content of a file that the pool has nothing of. `is_known` if all that was ever done to it is
     /// durable, or nothing was: it is new.
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        target: Target,
-        is_known: bool,
-        is_ended_by_change: bool,
-    ) -> Content {
+    pub(crate) fn new(shared: &Arc<Shared>, target: Target, is_known: bool) -> Content {
         let mut state = State::default();
         state.unsynced.everything = !is_known;
         Content {
@@ -144,7 +136,6 @@ impl Content {
             syncing: Mutex::new(()),
             needs_sync: AtomicBool::new(!is_known),
             unasked_bytes: AtomicU64::new(0),
-            is_ended_by_change: AtomicBool::new(is_ended_by_change),
         }
     }
 
@@ -188,16 +179,8 @@ impl Content {
         }
     }
 
-    /// Mode, owner, times or extended attributes changed in the backing, past the log.
+    /// Mode, owner or times changed in the backing.
     pub(crate) fn attributes_changed(&self) {
-        self.shared
-            .naming
-            .changed_without_record(self.target.identity());
-        self.awaits_backing();
-    }
-
-    /// Attributes were changed and not recorded: the next sync is to see to that in the backing.
-    pub(crate) fn awaits_backing(&self) {
         self.write_state().unsynced.attributes = true;
         self.needs_sync.store(true, Ordering::Release);
     }

@@ -19,7 +19,6 @@ impl Content {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let mut state = self.write_state();
-        self.begin_change(&mut state)?;
         if state.passes_through {
             return self.target.set_backing_size(size_bytes);
         }
@@ -139,7 +138,6 @@ impl Content {
         len_bytes: u64,
     ) -> io::Result<()> {
         let mut state = self.write_state();
-        self.begin_change(&mut state)?;
         if state.passes_through {
             return Ok(self.target.allocate(mode, offset, len_bytes)?);
         }

@@ -31,7 +31,7 @@ impl<S: NameSpace> Names<S> {
         let mut inner = self.lock();
         self.make_room(&mut inner)?;
         let seen = self.space.seen(handle)?;
-        let id = match self.introduced(&mut inner, handle, &seen, Some(sync)) {
+        let id = match self.introduced(&mut inner, handle, &seen, sync) {
             // The name it was opened by is gone, or it is not below the root.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::EXDEV)) => None,
             found => found?,
@@ -41,14 +41,13 @@ impl<S: NameSpace> Names<S> {
         Ok(id)
     }
 
-    /// The id of an open inode, introduced by one of its names; none if it has no name. `sync` makes it and its
-    /// name durable.
+    /// The id of an open inode, introduced by one of its names; none if it has no name.
     pub(super) fn introduced(
         &self,
         inner: &mut Inner,
         handle: &S::Handle,
         seen: &Seen,
-        sync: Option<&dyn Fn() -> io::Result<()>>,
+        sync: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<Option<FileId>> {
         if let Some(id) = inner.table.find(&seen.identity)
             && inner.introduced.contains(&id)
@@ -73,10 +72,7 @@ impl<S: NameSpace> Names<S> {
         }
         let place = Place { parent, name };
         if inner.must_sync(seen) {
-            match sync {
-                Some(sync) => sync()?,
-                None => self.sync_found(inner, handle, seen)?,
-            }
+            sync()?;
         }
         let id = self.ensure(inner, &directory, seen, place, Need::Passing)?;
         Ok(Some(id))
@@ -85,24 +81,9 @@ impl<S: NameSpace> Names<S> {
     /// The id of a directory, introduced.
     pub(super) fn directory(&self, inner: &mut Inner, handle: &S::Handle) -> io::Result<FileId> {
         let seen = self.space.seen(handle)?;
-        let id = self.introduced(inner, handle, &seen, None)?;
+        let sync = || self.space.sync_inode(handle);
+        let id = self.introduced(inner, handle, &seen, &sync)?;
         id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
-    }
-
-    /// Makes durable what others made. A sync of the whole backing does so for all that was made before.
-    pub(super) fn sync_found(
-        &self,
-        inner: &mut Inner,
-        handle: &S::Handle,
-        seen: &Seen,
-    ) -> io::Result<()> {
-        if seen.is_directory() {
-            return self.space.sync_inode(handle);
-        }
-        let now_ns = self.space.now_ns();
-        self.space.sync_all()?;
-        inner.synced_ns = inner.synced_ns.max(now_ns);
-        Ok(())
     }
 
     fn walk(
@@ -118,8 +99,6 @@ impl<S: NameSpace> Names<S> {
             let place = Place { parent, name };
             parent = self.ensure(inner, &directory, &seen, place.clone(), Need::Lasting)?;
             directory = self.space.hold(&directory, &place.name)?;
-            // The file system that it is on will have to be synced.
-            self.space.seen(&directory)?;
         }
         Ok((directory, parent))
     }
@@ -157,12 +136,12 @@ impl<S: NameSpace> Names<S> {
                 },
                 _ => Record::Link { id, place },
             };
-            inner.tell(vec![record])?;
+            inner.commit(vec![record])?;
             return Ok(id);
         }
         if need == Need::Lasting && inner.must_sync(seen) {
             let handle = self.space.hold(directory, &place.name)?;
-            self.sync_found(inner, &handle, seen)?;
+            self.space.sync_inode(&handle)?;
         }
         let id = match known {
             Some(id) => {
@@ -183,7 +162,7 @@ impl<S: NameSpace> Names<S> {
         if mutated(Mutant::FilesNotIntroduced) {
             inner.learn(record)?;
         } else {
-            inner.tell(vec![record])?;
+            inner.commit(vec![record])?;
         }
         inner.introduced.insert(id);
         Ok(id)
@@ -212,9 +191,8 @@ impl<S: NameSpace> Names<S> {
             return Ok(());
         }
         let described = self.describe(&self.space.hold(directory, name)?, device)?;
-        inner.tell(described.clone())?;
-        inner.file_systems.insert(device, described);
-        Ok(())
+        inner.file_systems.insert(device, described.clone());
+        inner.commit(described)
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 
 use super::file_system::Mark;
 use super::proof::Proof;
-use super::space::{BOOT_BYTES, Identity, NameSpace, Place, Seen};
+use super::space::{Identity, NameSpace, Place, Seen};
 use super::table::{Node, Table};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
@@ -32,31 +32,9 @@ pub(super) struct Located<H> {
     pub unfinished: Vec<(Place, bool)>,
     /// Inodes that are under no name the log mentions: only other programs can have put them there.
     pub elsewhere: BTreeMap<FileId, H>,
-    /// Which inodes those are that were found or made, as they are called now, and when they last changed.
-    pub seen: HashMap<FileId, Sighting>,
     /// Devices, as the log calls them, that have been mounted all the time: the kernel kept everything
     /// that was done there, and where things are now is where they belong.
     pub unbroken: HashSet<u64>,
-    /// Devices, as the log calls them, of which the log tells what was done in an earlier boot than this one.
-    pub rebooted: HashSet<u64>,
-    /// This boot, if a file system tells.
-    pub boot: Option<[u8; BOOT_BYTES]>,
-}
-
-/// An inode that was found.
-#[derive(Clone, Copy)]
-pub(super) struct Sighting {
-    pub identity: Identity,
-    pub changed_ns: i128,
-}
-
-impl Sighting {
-    pub fn of(seen: &Seen) -> Sighting {
-        Sighting {
-            identity: seen.identity,
-            changed_ns: seen.changed_ns,
-        }
-    }
 }
 
 impl<H> Located<H> {
@@ -112,10 +90,7 @@ pub(super) fn look_at_names<'a, S: NameSpace>(
             occupied: HashMap::new(),
             unfinished: Vec::new(),
             elsewhere: BTreeMap::new(),
-            seen: HashMap::new(),
             unbroken: HashSet::new(),
-            rebooted: HashSet::new(),
-            boot: None,
         },
     };
     let Some(root) = table.node(FileId::ROOT) else {
@@ -142,7 +117,6 @@ pub(super) fn look_at_names<'a, S: NameSpace>(
     search.devices.now.insert(known, now);
     search.devices.marks.insert(now, mark);
     search.found.handles.insert(FileId::ROOT, handle);
-    search.found.seen.insert(FileId::ROOT, Sighting::of(&seen));
     search.descend(FileId::ROOT)?;
     search.compare_mountings()?;
     Ok(search)
@@ -194,14 +168,8 @@ impl<S: NameSpace> Search<'_, S> {
             let Some(directory) = self.directory_on(*device) else {
                 continue;
             };
-            let now = self.space.mounting(directory)?;
-            if let Some(now) = now {
-                self.found.boot = Some(now.boot);
-                if now.boot != mounting.boot {
-                    self.found.rebooted.insert(*device);
-                }
-            }
-            let lasts = now == Some(*mounting) || mutated(Mutant::FilesPowerCutTakenForKill);
+            let lasts = self.space.mounting(directory)? == Some(*mounting)
+                || mutated(Mutant::FilesPowerCutTakenForKill);
             if lasts && !mutated(Mutant::FilesKillTakenForPowerCut) {
                 self.found.unbroken.insert(*device);
             }
@@ -234,7 +202,6 @@ impl<S: NameSpace> Search<'_, S> {
                 }
                 self.found.occupied.insert(place.clone(), id);
                 let Some(id) = id else { continue };
-                self.found.seen.insert(id, Sighting::of(&seen));
                 if seen.is_directory() && !self.found.handles.contains_key(&id) {
                     let held = self.space.hold(&handle, &place.name)?;
                     // The file system that it is on will have to be synced.

@@ -32,9 +32,6 @@ pub(crate) struct Log {
     half: u64,
     /// Where the next record goes, from the start of the half.
     tail: u64,
-    /// Up to here an append that failed may have left something: the next one covers it, or its bytes would be taken for
-    /// a damaged record.
-    spoiled: u64,
     next_sequence: u64,
     buffer: Vec<u8>,
 }
@@ -46,7 +43,6 @@ impl Log {
             area,
             half: 1,
             tail: 0,
-            spoiled: 0,
             next_sequence: 1,
             buffer: Vec::new(),
         };
@@ -69,20 +65,16 @@ impl Log {
         for (record, sequence) in records.iter().zip(self.next_sequence..) {
             media::encode(record, sequence, &mut bytes);
         }
+        let fits = self.tail + bytes.len() as u64 <= self.half_bytes();
+        let done = match fits {
+            true => self
+                .area
+                .write(self.half * self.half_bytes() + self.tail, &bytes),
+            false => Ok(()),
+        };
         let len = bytes.len() as u64;
-        let fits = self.tail + len <= self.half_bytes();
-        let mut done = Ok(());
-        if fits {
-            let spoiled = self.spoiled.saturating_sub(self.tail);
-            bytes.resize(len.max(spoiled) as usize, 0);
-            let start = self.half * self.half_bytes() + self.tail;
-            done = self.area.write(start, &bytes);
-        }
         self.buffer = bytes;
-        if let Err(error) = done {
-            self.spoiled = self.spoiled.max(self.tail + len);
-            return Err(error);
-        }
+        done?;
         if fits {
             self.tail += len;
             self.next_sequence += records.len() as u64;
@@ -115,7 +107,6 @@ impl Log {
         self.area.write(start, &header.encode())?;
         self.half = half;
         self.tail = len;
-        self.spoiled = 0;
         self.next_sequence = first_sequence + records.len() as u64;
         Ok(true)
     }

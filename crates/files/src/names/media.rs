@@ -8,17 +8,13 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::attributes::{Modified, Moment, Outcome, Rights, VALUE_BYTES_MAX};
 use super::file_system::{MARK_BYTES, Mark};
 use super::proof::{PROOF_BYTES_MAX, Proof};
 use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
-use crate::mutants::{Mutant, mutated};
 
-/// First eight bytes of a half that counts: the last one is the version of its records.
-const MAGIC: [u8; 8] = *b"FBNAMES\x03";
-/// The version before, which has no attributes, is read as well.
-const MAGIC_WITHOUT_ATTRIBUTES: [u8; 8] = *b"FBNAMES\x02";
+/// First eight bytes of a half that counts.
+const MAGIC: [u8; 8] = *b"FBNAMES\x02";
 /// Bytes of the header of a half.
 pub(super) const HALF_HEADER_BYTES: usize = 64;
 /// Bytes of the header of a record.
@@ -33,9 +29,6 @@ const IDENTITY_BYTES_MAX: usize = 8 + 8 + 2 + PROOF_BYTES_MAX;
 const CREATE_BYTES_MAX: usize =
     RECORD_HEADER_BYTES + 8 + IDENTITY_BYTES_MAX + 4 * 3 + 8 + (2 + 4096) + (8 + 2 + 255);
 const _: () = assert!(CREATE_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
-/// Id, a name and a value.
-const EXTENDED_BYTES_MAX: usize = RECORD_HEADER_BYTES + 8 + (2 + 255) + (2 + VALUE_BYTES_MAX);
-const _: () = assert!(EXTENDED_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
 const _: () = assert!(PROOF_BYTES_MAX <= u8::MAX as usize, "on the media");
 const _: () = assert!(BOOT_BYTES == 16 && MARK_BYTES == 16, "on the media");
 
@@ -68,7 +61,7 @@ const _: () = assert!(
     "on the media"
 );
 
-/// What happened to names and attributes.
+/// What happened to names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Record {
     /// An inode that was there before the log knew of it, durable in the backing under this name.
@@ -103,26 +96,6 @@ pub(crate) enum Record {
     Mounted { device: u64, mounting: Mounting },
     /// Which file system that is.
     FileSystem { device: u64, mark: Mark },
-    /// An attribute of a known inode was changed to this.
-    Attribute { id: FileId, outcome: Outcome },
-    /// The attributes of an inode that are told of up to here are durable in the backing, or were changed by others.
-    Settled { id: FileId },
-    /// Recovery has seen, in this boot and before it changed anything, what others had changed since that began.
-    Examined { boot: [u8; BOOT_BYTES] },
-}
-
-impl Record {
-    /// The directories in which a name comes or goes.
-    pub(super) fn changed_directories(&self) -> [Option<FileId>; 2] {
-        match self {
-            Record::Create { place, .. }
-            | Record::Link { place, .. }
-            | Record::Unlink { place, .. } => [Some(place.parent), None],
-            Record::Rename { from, to, .. } => [Some(from.parent), Some(to.parent)],
-            Record::Exchange { one, other } => [Some(one.parent), Some(other.parent)],
-            _ => [None, None],
-        }
-    }
 }
 
 impl HalfHeader {
@@ -150,21 +123,15 @@ impl HalfHeader {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let is_known = [MAGIC, MAGIC_WITHOUT_ATTRIBUTES]
-            .iter()
-            .any(|magic| bytes[..8] == *magic);
-        if bytes[..7] == MAGIC[..7] && !is_known {
+        if bytes[..7] == MAGIC[..7] && bytes[7] != MAGIC[7] {
             return Err(format!(
-                "it is of format {}, and this program knows {} and {} only: recover the pool with the \
+                "it is of format {}, and this program knows {} only: recover the pool with the \
                  program that made it",
-                bytes[7], MAGIC_WITHOUT_ATTRIBUTES[7], MAGIC[7]
+                bytes[7], MAGIC[7]
             ));
         }
         let first_sequence = u64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
-        let mut header = HalfHeader::new(first_sequence);
-        if is_known {
-            header.magic = bytes[..8].try_into().expect("8 bytes");
-        }
+        let header = HalfHeader::new(first_sequence);
         if header.encode() != *bytes {
             return Err(String::from("its header is damaged"));
         }
@@ -281,51 +248,6 @@ impl Writer<'_> {
                 self.put(&device.to_le_bytes()).put(&[sort]).put(&bytes);
                 11
             }
-            Record::Attribute { id, outcome } => self.id(*id).outcome(outcome),
-            Record::Settled { id } => {
-                self.id(*id);
-                18
-            }
-            Record::Examined { boot } => {
-                self.put(boot);
-                19
-            }
-        }
-    }
-
-    /// Returns the kind.
-    fn outcome(&mut self, outcome: &Outcome) -> u8 {
-        match outcome {
-            Outcome::Rights(rights) => {
-                self.number(rights.mode);
-                self.number(rights.user).number(rights.group);
-                12
-            }
-            Outcome::Accessed(moment) => {
-                self.moment(*moment);
-                13
-            }
-            Outcome::Modified(Modified::Chosen(moment)) => {
-                self.moment(*moment);
-                14
-            }
-            Outcome::Modified(Modified::NotBefore(moment)) => {
-                self.moment(*moment);
-                15
-            }
-            Outcome::Extended {
-                name,
-                value: Some(value),
-            } => {
-                let is_cut = mutated(Mutant::FilesAttributeCutShort) && !value.is_empty();
-                self.text(name)
-                    .value(&value[..value.len() - usize::from(is_cut)]);
-                16
-            }
-            Outcome::Extended { name, value: None } => {
-                self.text(name);
-                17
-            }
         }
     }
 
@@ -345,16 +267,6 @@ impl Writer<'_> {
     fn text(&mut self, text: &OsStr) -> &mut Self {
         let len = u16::try_from(text.len()).expect("names and targets are shorter than 64 KiB");
         self.put(&len.to_le_bytes()).put(text.as_bytes())
-    }
-
-    fn value(&mut self, value: &[u8]) -> &mut Self {
-        let len = u16::try_from(value.len()).expect("longer values are not recorded");
-        self.put(&len.to_le_bytes()).put(value)
-    }
-
-    fn moment(&mut self, moment: Moment) -> &mut Self {
-        self.put(&moment.seconds.to_le_bytes())
-            .number(moment.nanoseconds)
     }
 
     fn place(&mut self, place: &Place) -> &mut Self {
@@ -431,36 +343,6 @@ impl Reader<'_> {
                 let mark = Mark::from_parts(sort, self.array::<MARK_BYTES>()?)?;
                 Record::FileSystem { device, mark }
             }
-            12..=17 => Record::Attribute {
-                id: self.id()?,
-                outcome: self.outcome(kind)?,
-            },
-            18 => Record::Settled { id: self.id()? },
-            19 => Record::Examined {
-                boot: self.array()?,
-            },
-            _ => return None,
-        })
-    }
-
-    fn outcome(&mut self, kind: u8) -> Option<Outcome> {
-        Some(match kind {
-            12 => Outcome::Rights(Rights {
-                mode: self.number()?,
-                user: self.number()?,
-                group: self.number()?,
-            }),
-            13 => Outcome::Accessed(self.moment()?),
-            14 => Outcome::Modified(Modified::Chosen(self.moment()?)),
-            15 => Outcome::Modified(Modified::NotBefore(self.moment()?)),
-            16 => Outcome::Extended {
-                name: self.text()?,
-                value: Some(self.value()?),
-            },
-            17 => Outcome::Extended {
-                name: self.text()?,
-                value: None,
-            },
             _ => return None,
         })
     }
@@ -484,21 +366,8 @@ impl Reader<'_> {
     }
 
     fn text(&mut self) -> Option<OsString> {
-        self.value().map(OsString::from_vec)
-    }
-
-    fn value(&mut self) -> Option<Vec<u8>> {
         let len = u16::from_le_bytes(self.array()?);
-        Some(self.take(usize::from(len))?.to_vec())
-    }
-
-    /// No second has more nanoseconds than that: the kernel would take others for commands.
-    fn moment(&mut self) -> Option<Moment> {
-        let moment = Moment {
-            seconds: i64::from_le_bytes(self.array()?),
-            nanoseconds: self.number()?,
-        };
-        (moment.nanoseconds < 1_000_000_000).then_some(moment)
+        Some(OsString::from_vec(self.take(usize::from(len))?.to_vec()))
     }
 
     fn place(&mut self) -> Option<Place> {
@@ -530,5 +399,115 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-#[path = "media_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn place(parent: u64, name: &str) -> Place {
+        Place {
+            parent: FileId(parent),
+            name: name.into(),
+        }
+    }
+
+    fn examples() -> Vec<Record> {
+        let id = FileId(7);
+        let identity = Identity {
+            device: 3,
+            inode: 99,
+            proof: Proof::of_handle(1, &[5; 8], None),
+        };
+        let creation = Creation {
+            mode: 0o120_777,
+            user: 1,
+            group: 2,
+            device: 3,
+            target: "../elsewhere".into(),
+        };
+        vec![
+            Record::Introduce {
+                id,
+                mode: 0o40_755,
+                identity,
+                place: place(1, "a"),
+            },
+            Record::Create {
+                id,
+                identity,
+                creation,
+                place: place(2, "b"),
+            },
+            Record::Link {
+                id,
+                place: place(1, &"long".repeat(63)),
+            },
+            Record::Unlink {
+                id,
+                place: place(1, "c"),
+            },
+            Record::Rename {
+                id,
+                from: place(1, "c"),
+                to: place(2, "d"),
+            },
+            Record::Exchange {
+                one: place(1, "c"),
+                other: place(2, "d"),
+            },
+            Record::Abort,
+            Record::Remade { id, identity },
+            Record::Reconciling,
+            Record::Mounted {
+                device: 3,
+                mounting: Mounting {
+                    boot: [8; BOOT_BYTES],
+                    mount: 1 << 31,
+                },
+            },
+            Record::FileSystem {
+                device: 3,
+                mark: Mark::Uuid([9; MARK_BYTES]),
+            },
+            Record::FileSystem {
+                device: 4,
+                mark: Mark::RootBirth([1; MARK_BYTES]),
+            },
+        ]
+    }
+
+    #[test]
+    fn records_come_back_as_they_went() {
+        for (record, sequence) in examples().into_iter().zip(40..) {
+            let mut bytes = Vec::new();
+            encode(&record, sequence, &mut bytes);
+            let len = bytes.len();
+            bytes.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+            assert_eq!(decode(&bytes, sequence), Ok(Next::Record(record, len)));
+            assert_eq!(decode(&bytes[len..], sequence + 1), Ok(Next::End));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let mut bytes = Vec::new();
+        encode(&examples()[4], 17, &mut bytes);
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes, 17).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(decode(&bytes, 18).is_err());
+    }
+
+    #[test]
+    fn headers_are_validated() {
+        let header = HalfHeader::new(12);
+        let mut bytes = header.encode();
+        assert_eq!(HalfHeader::decode(&bytes), Ok(Some(header)));
+        bytes[9] ^= 1;
+        assert!(HalfHeader::decode(&bytes).is_err());
+        bytes[7] = 1;
+        let error = HalfHeader::decode(&bytes).unwrap_err();
+        assert!(error.contains("format 1"), "{error}");
+        assert_eq!(HalfHeader::decode(&[0; HALF_HEADER_BYTES]), Ok(None));
+    }
+}

@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-use super::attributes::{Outcome, VALUE_BYTES_MAX};
 use super::introduce::Need;
 use super::media::Record;
 use super::space::{Creation, KIND_BITS, NameSpace, Place, Renaming, Seen};
@@ -48,31 +47,12 @@ impl<S: NameSpace> Names<S> {
             libc::S_IFLNK => self.space.target(directory, &place.name)?,
             _ => OsString::new(),
         };
-        let lists = match seen.mode & KIND_BITS {
-            libc::S_IFLNK => Vec::new(),
-            _ => self.space.lists(directory, &place.name)?,
-        };
-        if lists.iter().any(|(_, value)| value.len() > VALUE_BYTES_MAX) {
-            // Too long to be recorded.
-            self.space.sync_all()?;
-        }
-        let mut records = vec![Record::Create {
+        inner.commit(vec![Record::Create {
             id,
             identity: seen.identity,
             creation: Creation::of(seen, target),
             place,
-        }];
-        let short = lists
-            .into_iter()
-            .filter(|(_, value)| value.len() <= VALUE_BYTES_MAX);
-        records.extend(short.map(|(name, value)| Record::Attribute {
-            id,
-            outcome: Outcome::Extended {
-                name,
-                value: Some(value),
-            },
-        }));
-        inner.commit(records)?;
+        }])?;
         inner.introduced.insert(id);
         Ok(())
     }
@@ -92,14 +72,15 @@ impl<S: NameSpace> Names<S> {
         self.make_room(&mut inner)?;
         let place = self.place(&mut inner, directory, name)?;
         let before = self.space.seen(subject)?;
-        let known = match self.introduced(&mut inner, subject, &before, None) {
+        let sync = || self.space.sync_inode(subject);
+        let known = match self.introduced(&mut inner, subject, &before, &sync) {
             // The name that it was opened by is gone, and its others are not known here.
             Err(error) if error.raw_os_error() == Some(libc::ESTALE) => {
                 inner.check()?;
                 perform()?;
                 // With its other names, which recovery would not look at, it must not be lost.
+                sync()?;
                 let seen = self.space.seen(subject)?;
-                self.sync_found(&mut inner, subject, &seen)?;
                 let need = Need::Passing;
                 return self
                     .ensure(&mut inner, directory, &seen, place, need)
@@ -112,9 +93,8 @@ impl<S: NameSpace> Names<S> {
         if let Some(id) = known {
             return inner.commit(vec![Record::Link { id, place }]);
         }
-        // It had no name, so the backing may have lost all of it, and what was changed of it is not recorded.
+        // It had no name, so the backing may lose all of it.
         let seen = self.space.seen(subject)?;
-        self.sync_found(&mut inner, subject, &seen)?;
         let id = match inner.table.find(&seen.identity) {
             Some(id) => id,
             None => inner.new_id()?,
@@ -272,7 +252,7 @@ impl<S: NameSpace> Names<S> {
 
 impl Inner {
     /// Nothing may be changed that could not be recorded.
-    pub(super) fn check(&self) -> io::Result<()> {
+    fn check(&self) -> io::Result<()> {
         match &self.broken {
             Some(reason) => Err(io::Error::other(reason.clone())),
             None => Ok(()),

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::sync_channel;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -13,14 +12,11 @@ use rustix::io::Errno;
 use super::log::LogArea;
 use super::real::{KeepDescriptor, link_of};
 use super::reconcile::{Outcome, Reconciled};
-use super::{Names, Pass, RealSpace};
+use super::{Names, RealSpace};
 use crate::identity::FileIdentity;
 use crate::metadata::{FileId, MetadataArea};
-use crate::naming::{Found, History, NamesRecovery, Naming};
+use crate::naming::{Found, NamesRecovery, Naming};
 use crate::observe;
-
-/// How often the thread in the background looks how long the log has told of attributes.
-const ATTRIBUTES_LOOKED_AT: Duration = Duration::from_secs(15);
 
 /// Names of the kernel's directories.
 pub(crate) type RealNames = Names<RealSpace>;
@@ -60,24 +56,8 @@ impl Naming for Arc<RealNames> {
         self.acquire(&handle, &|| observe::sync_all(descriptor))
     }
 
-    fn history(&self, descriptor: BorrowedFd<'_>) -> History {
-        match RealSpace::seen_of(descriptor) {
-            Ok(seen) => self.history_of(&seen.identity),
-            Err(_) => History::default(),
-        }
-    }
-
-    fn modified(&self, descriptor: BorrowedFd<'_>) -> io::Result<bool> {
-        self.is_modified(&Arc::new(RealSpace::path_only(descriptor)?))
-    }
-
-    fn changed_without_record(&self, identity: FileIdentity) {
-        let (device, inode) = number_of(identity);
-        RealNames::changed_without_record(self, device, inode);
-    }
-
-    fn settle(&self, identity: FileIdentity, sync: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        RealNames::settle(self, number_of(identity), sync)
+    fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool {
+        RealSpace::seen_of(descriptor).is_ok_and(|seen| self.has_made(&seen.identity))
     }
 
     fn left_pool(&self, id: FileId) {
@@ -85,15 +65,8 @@ impl Naming for Arc<RealNames> {
     }
 }
 
-/// An inode's device and number, as the log has them.
-fn number_of(identity: FileIdentity) -> (u64, u64) {
-    let said = observe::identity(identity);
-    let inode = said.map_or(identity.inode, |said| said.inode);
-    (identity.device, inode)
-}
-
 /// Begins new logs in the background, so that no operation has to sync the backing because the log is
-/// full, and so that attributes are in the backing after a while.
+/// full.
 ///
 /// # Errors
 /// No thread can be started.
@@ -102,14 +75,8 @@ pub(crate) fn checkpoint_in_background(names: &Arc<RealNames>) -> io::Result<()>
     names.ask_for_checkpoints(ask);
     let names = Arc::downgrade(names);
     let work = move || {
-        loop {
-            let is_asked = match asked.recv_timeout(ATTRIBUTES_LOOKED_AT) {
-                Ok(()) => true,
-                Err(RecvTimeoutError::Timeout) => false,
-                Err(RecvTimeoutError::Disconnected) => break,
-            };
-            let Some(names) = names.upgrade() else { break };
-            if is_asked || names.has_aged() {
+        while asked.recv().is_ok() {
+            if let Some(names) = names.upgrade() {
                 // What fails goes on with the old log; a caller that finds that full gets an error.
                 drop(names.checkpoint());
             }
@@ -141,9 +108,7 @@ impl RealRecovery {
 
 impl NamesRecovery for RealRecovery {
     fn recover(&mut self, with_data: &HashSet<FileId>) -> io::Result<()> {
-        let mut reconciled = self.names.recover(with_data)?;
-        self.names.restore(&mut reconciled, Pass::BeforeData)?;
-        self.reconciled = Some(reconciled);
+        self.reconciled = Some(self.names.recover(with_data)?);
         Ok(())
     }
 
@@ -167,9 +132,6 @@ impl NamesRecovery for RealRecovery {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(reconciled) = &mut self.reconciled {
-            self.names.restore(reconciled, Pass::Everything)?;
-        }
         self.names.begin()
     }
 }

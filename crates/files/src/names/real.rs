@@ -6,19 +6,16 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
-use rustix::fs::{Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use super::attributes::{AttributeChange, Moment};
 use super::file_system::{self, Mark};
 use super::handles;
 use super::proof::Proof;
-use super::real_attributes;
 use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace, Renaming};
 use super::space::{Seen, Sought, is_directory};
 use crate::identity::FileIdentity;
@@ -39,8 +36,6 @@ pub(crate) struct RealSpace {
     devices: Mutex<Devices>,
     /// Which boot this is; none if the kernel does not say.
     boot: Option<[u8; BOOT_BYTES]>,
-    /// When it began, if another moment is to be taken for that: nanoseconds since 1970.
-    started_ns: Option<i128>,
     /// The root of everything: too much to be looked through.
     is_everything: bool,
 }
@@ -56,20 +51,11 @@ impl fmt::Debug for RealSpace {
 impl RealSpace {
     /// The tree under an open directory.
     pub(crate) fn new(root: OwnedFd) -> RealSpace {
-        RealSpace::in_boot(root, boot_id(), None)
+        RealSpace::of_boot(root, boot_id())
     }
 
-    /// The same, in the boot of this id, which began then.
-    #[cfg(test)]
-    pub(super) fn of_boot(root: OwnedFd, boot: [u8; BOOT_BYTES], started_ns: i128) -> RealSpace {
-        RealSpace::in_boot(root, Some(boot), Some(started_ns))
-    }
-
-    fn in_boot(
-        root: OwnedFd,
-        boot: Option<[u8; BOOT_BYTES]>,
-        started_ns: Option<i128>,
-    ) -> RealSpace {
+    /// The same, in the boot of this id.
+    pub(super) fn of_boot(root: OwnedFd, boot: Option<[u8; BOOT_BYTES]>) -> RealSpace {
         let path = RealSpace::absolute_path(root.as_fd());
         RealSpace {
             root: Arc::new(root),
@@ -78,7 +64,6 @@ impl RealSpace {
                 keep: Ok,
             }),
             boot,
-            started_ns,
             is_everything: path.is_ok_and(|path| path == b"/"),
         }
     }
@@ -176,11 +161,6 @@ pub(crate) fn link_of(descriptor: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
-/// A name in an open directory, for calls that know only paths.
-fn path_in(directory: &Arc<OwnedFd>, name: &OsStr) -> PathBuf {
-    Path::new(&link_of(directory.as_fd())).join(name)
-}
-
 fn readable(directory: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(directory, ".", flags, Mode::empty())?)
@@ -219,10 +199,7 @@ fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Se
         user: stat.stx_uid,
         group: stat.stx_gid,
         node_device: rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
-        made_ns: ns_of(&time),
-        accessed: moment(&stat.stx_atime),
-        modified: moment(&stat.stx_mtime),
-        changed_ns: ns_of(&stat.stx_ctime),
+        made_ns: i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec),
     })
 }
 
@@ -236,17 +213,6 @@ fn proof(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags, born: Option<&
     match handles::handle_of(directory, name, flags) {
         Some((kind, handle)) => Proof::of_handle(kind, &handle, born_ns),
         None => born_ns.map_or(Proof::NOTHING, Proof::of_birth),
-    }
-}
-
-fn ns_of(time: &StatxTimestamp) -> i128 {
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
-fn moment(time: &StatxTimestamp) -> Moment {
-    Moment {
-        seconds: time.tv_sec,
-        nanoseconds: time.tv_nsec,
     }
 }
 
@@ -343,14 +309,6 @@ impl NameSpace for RealSpace {
         Ok(OsString::from_vec(target.into_bytes()))
     }
 
-    fn lists(
-        &self,
-        directory: &Arc<OwnedFd>,
-        name: &OsStr,
-    ) -> io::Result<Vec<(OsString, Vec<u8>)>> {
-        real_attributes::lists(&path_in(directory, name))
-    }
-
     fn make(&self, directory: &Arc<OwnedFd>, name: &OsStr, creation: &Creation) -> io::Result<()> {
         let mode = Mode::from_raw_mode(creation.mode & !KIND_BITS);
         match creation.mode & KIND_BITS {
@@ -378,15 +336,9 @@ impl NameSpace for RealSpace {
             })?;
         }
         if creation.mode & KIND_BITS != libc::S_IFLNK {
-            real_attributes::disinherit(&path_in(directory, name))?;
             rustix::fs::chmodat(directory, name, mode, AtFlags::empty())?;
         }
         Ok(())
-    }
-
-    fn change(&self, handle: &Arc<OwnedFd>, change: &AttributeChange<'_>) -> io::Result<()> {
-        let inode = handle.as_fd();
-        real_attributes::change(inode, || link_of(inode), change)
     }
 
     fn link(
@@ -499,8 +451,7 @@ impl NameSpace for RealSpace {
 
     /// When the machine started: what is older was read from the disk.
     fn durable_before_ns(&self) -> i128 {
-        let started_ns = || self.now_ns() - clock_ns(ClockId::Boottime);
-        self.started_ns.unwrap_or_else(started_ns)
+        self.now_ns() - clock_ns(ClockId::Boottime)
     }
 
     fn now_ns(&self) -> i128 {

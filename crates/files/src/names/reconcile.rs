@@ -12,11 +12,10 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 
-use super::examine::{Other, examine};
-use super::locate::{Located, Sighting, staged_name};
+use super::locate::{Located, staged_name};
 use super::media::Record;
 use super::search::locate;
-use super::space::{Creation, KIND_BITS, NameSpace, PRIVILEGE_BITS, Place, Renaming, is_directory};
+use super::space::{NameSpace, Place, Renaming, is_directory};
 use super::table::{Node, Table};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
@@ -40,13 +39,9 @@ pub(crate) struct Reconciled<S: NameSpace> {
     pub made: Vec<PathBuf>,
     /// What could not be brought about, in words.
     pub complaints: Vec<String>,
-    /// Attributes that could not be restored, or were left as others made them: each is among the complaints.
-    pub attributes_left: u64,
-    pub(super) table: Table,
-    pub(super) now: Located<S::Handle>,
+    table: Table,
+    now: Located<S::Handle>,
     lost: BTreeMap<FileId, String>,
-    /// What was made anew in this recovery.
-    pub(super) remade: HashSet<FileId>,
 }
 
 impl<S: NameSpace> Reconciled<S> {
@@ -77,7 +72,7 @@ impl<S: NameSpace> Reconciled<S> {
         let node = self.table.node(id);
         let at = self.now.at.get(&id).and_then(|at| at.first());
         let place = at.or_else(|| node.and_then(|node| node.names.first()));
-        place.map_or_else(PathBuf::new, |place| self.table.path_of(place))
+        place.map_or_else(PathBuf::new, |place| path_of(&self.table, place))
     }
 
     /// Holds an inode that is there.
@@ -100,7 +95,20 @@ impl<S: NameSpace> Reconciled<S> {
 const REMOVED: &str = "it was removed or replaced without us";
 
 fn missing(table: &Table, place: &Place, why: &str) -> String {
-    format!("{} is missing: {why}", table.path_of(place).display())
+    format!("{} is missing: {why}", path_of(table, place).display())
+}
+
+/// A name from the root, for people.
+fn path_of(table: &Table, place: &Place) -> PathBuf {
+    let mut names = vec![place.name.clone()];
+    let mut parent = place.parent;
+    while parent != FileId::ROOT {
+        let place = table.node(parent).and_then(|node| node.names.first());
+        let Some(place) = place else { break };
+        names.push(place.name.clone());
+        parent = place.parent;
+    }
+    names.iter().rev().collect()
 }
 
 struct Work<'a, S: NameSpace> {
@@ -113,7 +121,6 @@ struct Work<'a, S: NameSpace> {
     made: Vec<PathBuf>,
     complaints: Vec<String>,
     lost: BTreeMap<FileId, String>,
-    remade: HashSet<FileId>,
 }
 
 /// Brings the backing to what the table says, and finds the inodes `with_data`; `record` is called with
@@ -129,7 +136,6 @@ pub(super) fn reconcile<S: NameSpace>(
     record: &mut dyn FnMut(Record) -> io::Result<()>,
 ) -> io::Result<Reconciled<S>> {
     let now = locate(space, table, with_data)?;
-    let others = examine(space, table, &now, record)?;
     let mut work = Work {
         space,
         table,
@@ -138,24 +144,19 @@ pub(super) fn reconcile<S: NameSpace>(
         started: table.reconciling,
         changes: 0,
         made: Vec::new(),
-        complaints: others.iter().map(Other::complaint).collect(),
+        complaints: Vec::new(),
         lost: BTreeMap::new(),
-        remade: HashSet::new(),
     };
     work.remove_unfinished()?;
     work.place_all()?;
     work.remove_names()?;
-    let mut table = table.clone();
-    others.iter().for_each(|other| table.settle(other.id));
     Ok(Reconciled {
         changes: work.changes,
         made: work.made,
         complaints: work.complaints,
-        attributes_left: others.len() as u64,
-        table,
+        table: table.clone(),
         now: work.now,
         lost: work.lost,
-        remade: work.remade,
     })
 }
 
@@ -213,7 +214,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
             return Ok(());
         }
         if self.now.elsewhere.contains_key(&id) {
-            let path = self.table.path_of(place);
+            let path = path_of(self.table, place);
             self.complaints.push(format!(
                 "{} was renamed without us: it stays where it is",
                 path.display()
@@ -300,21 +301,9 @@ impl<'a, S: NameSpace> Work<'a, S> {
             name: staged_name(id).into(),
         };
         let directory = self.now.handles[&place.parent].clone();
-        // A program gets its set-id bits when it has its bytes.
-        let withheld = match creation.mode & KIND_BITS {
-            libc::S_IFREG => PRIVILEGE_BITS,
-            _ => 0,
-        };
-        let creation = Creation {
-            mode: creation.mode & !withheld,
-            ..creation
-        };
         self.space.make(&directory, &staged.name, &creation)?;
         let seen = self.space.look(&directory, &staged.name)?;
-        let seen = seen.expect("it was just made");
-        let identity = seen.identity;
-        self.now.seen.insert(id, Sighting::of(&seen));
-        self.remade.insert(id);
+        let identity = seen.expect("it was just made").identity;
         // Before it has its name: under that one it could not be told from another program's file.
         if !mutated(Mutant::FilesRemadeUnrecorded) {
             (self.record)(Record::Remade { id, identity })?;
@@ -325,7 +314,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
             let held = self.space.hold(&directory, &place.name)?;
             self.now.handles.insert(id, held);
         }
-        self.made.push(self.table.path_of(place));
+        self.made.push(path_of(self.table, place));
         Ok(())
     }
 
@@ -362,7 +351,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
             }
         }
         for (_, place) in directories {
-            let path = self.table.path_of(&place);
+            let path = path_of(self.table, &place);
             self.complaints.push(format!(
                 "{}: removed before the crash, but others' files are in it: remove it yourself",
                 path.display()

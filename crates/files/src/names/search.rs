@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 
-use super::locate::{Located, Search, Sighting, look_at_names};
+use super::locate::{Located, Search, look_at_names};
 use super::space::{NameSpace, Sought};
 use super::table::Table;
 use crate::metadata::FileId;
@@ -53,8 +53,7 @@ fn seek_moved<S: NameSpace>(
         }
     }
     let missing: HashSet<FileId> = search.missing(with_data).collect();
-    let must_exist = |id: FileId| search.is_named(id) || with_data.contains(&id);
-    unsure.retain(|id| missing.contains(id) && must_exist(*id) && search.must_exist(*id));
+    unsure.retain(|id| missing.contains(id) && search.must_exist(*id));
     match unsure.is_empty() {
         true => Ok(()),
         false => search.walk(unsure),
@@ -62,20 +61,13 @@ fn seek_moved<S: NameSpace>(
 }
 
 impl<S: NameSpace> Search<'_, S> {
-    /// What is wanted and not found. Where the kernel kept all names, only data needs its inode. One whose last
-    /// known name was removed may have others, and attributes that are to be restored.
+    /// What is wanted and not found. Where the kernel kept all names, only data needs its inode.
     fn missing(&self, with_data: &HashSet<FileId>) -> impl Iterator<Item = FileId> {
         self.table.nodes().filter_map(move |(id, node)| {
-            let is_changed = !node.names.is_empty() || !node.attributes.is_empty();
-            let is_to_be_restored = is_changed && !self.found.is_unbroken(node);
-            let is_wanted = is_to_be_restored || with_data.contains(&id);
+            let is_named = !node.names.is_empty() && !self.found.is_unbroken(node);
+            let is_wanted = is_named || with_data.contains(&id);
             (id != FileId::ROOT && is_wanted && !self.found.is_found(id)).then_some(id)
         })
-    }
-
-    fn is_named(&self, id: FileId) -> bool {
-        let node = self.table.node(id).expect("only the table's are missing");
-        !node.names.is_empty()
     }
 
     fn seek(&self, id: FileId) -> io::Result<Sought<S::Handle>> {
@@ -103,9 +95,7 @@ impl<S: NameSpace> Search<'_, S> {
     }
 
     fn is_elsewhere(&mut self, id: FileId, handle: S::Handle) -> io::Result<()> {
-        let seen = self.space.seen(&handle)?;
-        let is_directory = seen.is_directory();
-        self.found.seen.insert(id, Sighting::of(&seen));
+        let is_directory = self.space.seen(&handle)?.is_directory();
         self.found.elsewhere.insert(id, handle.clone());
         if is_directory {
             self.found.handles.insert(id, handle);

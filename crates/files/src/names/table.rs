@@ -3,12 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::path::PathBuf;
 
-use super::attributes::Attributes;
 use super::file_system::Mark;
 use super::media::Record;
-use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
+use super::space::{Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
 
 impl FileId {
@@ -37,8 +35,6 @@ pub(crate) struct Node {
     pub mentioned: BTreeSet<Place>,
     /// Another program took its name: where it is now is not known here.
     pub displaced: bool,
-    /// What was changed of its attributes.
-    pub attributes: Attributes,
 }
 
 impl Node {
@@ -56,8 +52,6 @@ pub(crate) struct Table {
     by_inode: HashMap<(u64, u64), FileId>,
     /// Recovery may have left staged names.
     pub(crate) reconciling: bool,
-    /// In this boot it was seen which inodes others have changed in it.
-    pub(crate) examined: Option<[u8; BOOT_BYTES]>,
     /// In which mounting of each device all of it was done.
     pub(crate) mountings: BTreeMap<u64, Mounting>,
     /// Which file system each device is.
@@ -99,22 +93,6 @@ impl Table {
             }
         }
         true
-    }
-
-    /// A name from the root, for people.
-    pub(crate) fn path_of(&self, place: &Place) -> PathBuf {
-        let mut names = vec![place.name.clone()];
-        let mut parent = place.parent;
-        // A damaged log may have a circle in it.
-        for _ in 0..=self.nodes.len() {
-            let place = self.node(parent).and_then(|node| node.names.first());
-            let Some(place) = place.filter(|_| parent != FileId::ROOT) else {
-                break;
-            };
-            names.push(place.name.clone());
-            parent = place.parent;
-        }
-        names.iter().rev().collect()
     }
 
     /// Forgets an inode without names.
@@ -161,24 +139,17 @@ impl Table {
                 let mode = creation.mode;
                 self.appear(*id, mode, *identity, Some(creation.clone()));
                 self.name(*id, place);
-                self.directory_changed(place.parent);
             }
             Record::Link { id, place } => {
                 self.known(*id)?;
                 self.name(*id, place);
-                self.directory_changed(place.parent);
             }
-            Record::Unlink { id, place } => {
-                self.unname(*id, place)?;
-                self.directory_changed(place.parent);
-            }
+            Record::Unlink { id, place } => self.unname(*id, place)?,
             Record::Rename { id, from, to } => {
                 self.check_circle(*id, to)?;
                 self.unname(*id, from)?;
                 self.give_way(to);
                 self.name(*id, to);
-                self.directory_changed(from.parent);
-                self.directory_changed(to.parent);
             }
             Record::Exchange { one, other } => {
                 let at = |place| {
@@ -192,8 +163,6 @@ impl Table {
                 self.unname(second, other)?;
                 self.name(first, other);
                 self.name(second, one);
-                self.directory_changed(one.parent);
-                self.directory_changed(other.parent);
             }
             Record::Abort => return Err(String::from("nothing to abort")),
             Record::Remade { id, identity } => {
@@ -207,51 +176,8 @@ impl Table {
             Record::FileSystem { device, mark } => {
                 self.marks.insert(*device, *mark);
             }
-            Record::Attribute { id, outcome } => self.known(*id)?.attributes.apply(outcome),
-            Record::Settled { id } => self.settle(*id),
-            Record::Examined { boot } => self.examined = Some(*boot),
         }
         Ok(())
-    }
-
-    /// All attributes are durable in the backing, but for what these records say.
-    pub(crate) fn forget_attributes_but(&mut self, records: &[Record]) {
-        for node in self.nodes.values_mut() {
-            node.attributes = Attributes::default();
-        }
-        for record in records {
-            match record {
-                Record::Attribute { id, outcome } => {
-                    if let Some(node) = self.nodes.get_mut(id) {
-                        node.attributes.apply(outcome);
-                    }
-                }
-                Record::Settled { id } => self.settle(*id),
-                record => {
-                    for directory in record.changed_directories().into_iter().flatten() {
-                        self.directory_changed(directory);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether anything is told of an inode's attributes.
-    pub(crate) fn has_attributes(&self, id: FileId) -> bool {
-        self.node(id)
-            .is_some_and(|node| !node.attributes.is_empty())
-    }
-
-    /// The inode that has this number now, as far as is known.
-    pub(crate) fn numbered(&self, device: u64, inode: u64) -> Option<FileId> {
-        self.by_inode.get(&(device, inode)).copied()
-    }
-
-    /// The attributes that were told of are durable in the backing, or not ours any more.
-    pub(crate) fn settle(&mut self, id: FileId) {
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.attributes = Attributes::default();
-        }
     }
 
     /// Applies a whole log: a record before an abort did not come about.
@@ -275,7 +201,6 @@ impl Table {
             names: BTreeSet::new(),
             mentioned: BTreeSet::new(),
             displaced: false,
-            attributes: Attributes::default(),
         });
         self.by_inode.insert((identity.device, identity.inode), id);
     }
@@ -305,13 +230,6 @@ impl Table {
         node.names.insert(place.clone());
         node.mentioned.insert(place.clone());
         node.displaced = false;
-    }
-
-    /// A name was made or removed here: a time that a caller chose before does not count any more.
-    fn directory_changed(&mut self, directory: FileId) {
-        if let Some(directory) = self.nodes.get_mut(&directory) {
-            directory.attributes.forget_modified();
-        }
     }
 
     fn unname(&mut self, id: FileId, place: &Place) -> Result<(), String> {

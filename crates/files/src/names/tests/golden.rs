@@ -1,16 +1,14 @@
 //! The same operations, and the same recovery, write the same log as an earlier build, and that log is
-//! still read. So are those of version 2 of the log, which has no attributes: they have no number in their names.
+//! still read.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::tree::Keep;
 use super::{Crash, Step, World};
 use crate::metadata::FileId;
-use crate::names::attributes::{Modified, Moment, Outcome, Rights};
 use crate::names::file_system::Mark;
 use crate::names::log::Log;
 use crate::names::log::tests::MemoryArea;
@@ -48,15 +46,6 @@ const STEPS: [(u8, u16, u16, u8); 28] = [
     (12, 1, 0, 1),
     (12, 2, 0, 3),
     (12, 0, 1, 2),
-];
-
-/// Changes of attributes, of what is there after those; the last one is of the root's first name.
-const ATTRIBUTE_STEPS: [(u8, u16, u16, u8); 5] = [
-    (16, 0, 0, 5),
-    (17, 1, 33, 7),
-    (17, 1, 35, 8),
-    (17, 1, 4, 7),
-    (16, 2, 0, 9),
 ];
 
 fn path(name: &str) -> PathBuf {
@@ -99,11 +88,10 @@ impl World {
 }
 
 /// What lies in the pool after those operations, and the names that there are.
-fn written(more: &[(u8, u16, u16, u8)]) -> (World, Vec<u8>) {
+fn written() -> (World, Vec<u8>) {
     let mut world = World::new();
     let names = world.recover().unwrap();
     world.do_all(&STEPS, &names);
-    world.do_all(more, &names);
     drop(names);
     let bytes = world.log();
     (world, bytes)
@@ -220,37 +208,6 @@ fn every_kind() -> Vec<Record> {
     records
 }
 
-fn every_outcome() -> Vec<Record> {
-    let moment = |seconds| Moment {
-        seconds,
-        nanoseconds: 123_456_789,
-    };
-    let extended = |value: Option<&[u8]>| Outcome::Extended {
-        name: "user.name".into(),
-        value: value.map(<[u8]>::to_vec),
-    };
-    let outcomes = [
-        Outcome::Rights(Rights {
-            mode: 0o4750,
-            user: 1000,
-            group: 100,
-        }),
-        Outcome::Accessed(moment(-5)),
-        Outcome::Modified(Modified::Chosen(moment(1_700_000_000))),
-        Outcome::Modified(Modified::NotBefore(moment(1_700_000_001))),
-        extended(Some(b"a value")),
-        extended(None),
-    ];
-    let id = FileId(3);
-    let record = |outcome| Record::Attribute { id, outcome };
-    let mut records: Vec<Record> = outcomes.into_iter().map(record).collect();
-    records.push(Record::Settled { id });
-    records.push(Record::Examined {
-        boot: [9; BOOT_BYTES],
-    });
-    records
-}
-
 /// Begun with half of them, and the others appended.
 fn log_of(records: &[Record]) -> Vec<u8> {
     let area = MemoryArea::new(super::AREA_BYTES);
@@ -283,17 +240,13 @@ fn kinds(log: &[u8], start: usize) -> BTreeSet<u8> {
 
 #[test]
 fn the_same_operations_write_the_same_log() {
-    compare("names-3.log", &written(&ATTRIBUTE_STEPS).1);
-    let golden = fs::read(path("names-3.log")).expect("the log");
-    let kinds = [kinds(&golden, 0), kinds(&golden, super::AREA_BYTES / 2)];
-    let is_there = |kind| kinds.iter().any(|kinds| kinds.contains(kind));
-    assert!([12, 16, 17].iter().all(is_there), "{kinds:?}");
+    compare("names.log", &written().1);
 }
 
 #[test]
 fn the_same_recovery_writes_the_same_log() {
-    compare("recovered-3.log", &recovered().1);
-    let golden = fs::read(path("recovered-3.log")).expect("the log");
+    compare("recovered.log", &recovered().1);
+    let golden = fs::read(path("recovered.log")).expect("the log");
     let half_bytes = super::AREA_BYTES / 2;
     let kinds = [kinds(&golden, 0), kinds(&golden, half_bytes)];
     let is_there = |kind| kinds.iter().any(|kinds| kinds.contains(kind));
@@ -302,20 +255,13 @@ fn the_same_recovery_writes_the_same_log() {
 
 #[test]
 fn the_same_records_of_every_kind_are_the_same_bytes_and_are_read_again() {
-    let mut records = every_kind();
-    are_read("kinds.log", 1..=11, &records);
-    records.extend(every_outcome());
-    compare("kinds-3.log", &log_of(&records));
-    are_read("kinds-3.log", 1..=19, &records);
-}
-
-/// A log has records of these kinds, and says this.
-fn are_read(name: &str, expected: RangeInclusive<u8>, records: &[Record]) {
-    let golden = fs::read(path(name)).expect("the log");
+    let records = every_kind();
+    compare("kinds.log", &log_of(&records));
+    let golden = fs::read(path("kinds.log")).expect("the log");
     let kinds = (0..2).map(|half| kinds(&golden, half * super::AREA_BYTES / 2));
     assert_eq!(
         kinds.flatten().collect::<BTreeSet<u8>>(),
-        expected.collect()
+        (1..=11).collect()
     );
     let area = MemoryArea::new(super::AREA_BYTES);
     area.0.lock().unwrap()[..golden.len()].copy_from_slice(&golden);
@@ -324,13 +270,7 @@ fn are_read(name: &str, expected: RangeInclusive<u8>, records: &[Record]) {
 
 #[test]
 fn the_log_of_an_earlier_build_is_read() {
-    let with_attributes = written(&ATTRIBUTE_STEPS);
-    for (name, (world, _)) in [
-        ("names.log", written(&[])),
-        ("names-3.log", with_attributes),
-        ("recovered.log", recovered()),
-        ("recovered-3.log", recovered()),
-    ] {
+    for (name, (world, _)) in [("names.log", written()), ("recovered.log", recovered())] {
         world.set_log(&fs::read(path(name)).expect("the log"));
         let before = world.tree().shape();
         drop(world.recover().expect("recovery"));

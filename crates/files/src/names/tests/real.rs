@@ -9,14 +9,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::metadata::FileId;
 use crate::names::log::tests::MemoryArea;
 use crate::names::reconcile::{Outcome, Reconciled};
 use crate::names::{Names, RealSpace, Renaming};
 
-pub(super) struct Place {
+struct Place {
     root: tempfile::TempDir,
     area: Arc<MemoryArea>,
     ids: Arc<AtomicU64>,
@@ -25,7 +24,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new() -> Place {
+    fn new() -> Place {
         Place {
             root: tempfile::tempdir().unwrap(),
             area: MemoryArea::new(256 << 10),
@@ -42,38 +41,31 @@ impl Place {
         }
     }
 
-    pub(super) fn path(&self, path: &str) -> PathBuf {
+    fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
     }
 
-    /// The next boot, or the one that lasts.
-    pub(super) fn boot(&self) -> u64 {
-        let boots = self.boots.as_ref();
-        boots.map_or(0, |boots| boots.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(super) fn names(&self) -> Names<RealSpace> {
-        self.names_in(self.boot(), now_ns())
-    }
-
-    /// In a boot that began at this moment.
-    pub(super) fn names_in(&self, boot: u64, started_ns: i128) -> Names<RealSpace> {
+    fn names(&self) -> Names<RealSpace> {
         let root = open(self.root.path()).unwrap();
         let ids = Arc::clone(&self.ids);
         let draw = Box::new(move || Ok(FileId(ids.fetch_add(1, Ordering::Relaxed))));
-        let space = RealSpace::of_boot(root, u128::from(boot).to_le_bytes(), started_ns);
+        let boot = self
+            .boots
+            .as_ref()
+            .map_or(0, |boots| boots.fetch_add(1, Ordering::Relaxed));
+        let space = RealSpace::of_boot(root, Some(u128::from(boot).to_le_bytes()));
         Names::open(self.area.clone(), space, draw).unwrap()
     }
 
     /// As after a crash: what was recovered, and names that may change again.
-    pub(super) fn recover(&self) -> (Names<RealSpace>, Reconciled<RealSpace>) {
+    fn recover(&self) -> (Names<RealSpace>, Reconciled<RealSpace>) {
         let names = self.names();
         let found = names.recover(&HashSet::new()).unwrap();
         names.begin().unwrap();
         (names, found)
     }
 
-    pub(super) fn dir(&self, path: &str) -> Arc<OwnedFd> {
+    fn dir(&self, path: &str) -> Arc<OwnedFd> {
         Arc::new(open(&self.path(path)).unwrap())
     }
 
@@ -93,11 +85,6 @@ impl Place {
         out.sort();
         out
     }
-}
-
-pub(super) fn now_ns() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    since.as_nanos() as i128
 }
 
 fn open(path: &Path) -> io::Result<OwnedFd> {
