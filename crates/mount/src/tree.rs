@@ -259,6 +259,12 @@ impl Tree {
         if user == 0 || !inode.may_have_privileges.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
+        // What could not be taken is to be tried again before the next change.
+        self.take_set_id(inode)
+            .inspect_err(|_| inode.may_have_privileges.store(true, Ordering::Release))
+    }
+
+    fn take_set_id(&self, inode: &Arc<Inode>) -> io::Result<()> {
         let path_fd = self.inodes.path_fd(inode)?;
         let mode = Mode::from_raw_mode(rustix::fs::fstat(path_fd.descriptor())?.st_mode & 0o7777);
         let mut left = mode - Mode::SUID;
@@ -279,15 +285,17 @@ impl Tree {
         if !inode.may_have_capability.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
+        self.take_capability(inode)
+            .inspect_err(|_| inode.may_have_capability.store(true, Ordering::Release))
+    }
+
+    fn take_capability(&self, inode: &Arc<Inode>) -> io::Result<()> {
         let path_fd = self.inodes.path_fd(inode)?;
         match rustix::fs::removexattr(magic_link(path_fd.descriptor()), CAPABILITY) {
             Ok(()) => self.buffer.attributes_changed(inode.identity),
             // None there, none possible, or not ours to remove: then no file of ours can have one.
             Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {}
-            Err(error) => {
-                inode.may_have_capability.store(true, Ordering::Release);
-                return Err(error.into());
-            }
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }

@@ -156,6 +156,33 @@ const OWN_FILE_SYSTEMS: [i64; 5] = [
 /// `STATX_MNT_ID_UNIQUE` (since Linux 6.8): the number of a mount, which is not used again.
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
+/// Gives what was just made its owner and its mode, by a descriptor: another user of its directory may have put something else at its
+/// name meanwhile, a link to a file of root's for example.
+pub(super) fn give(made: BorrowedFd<'_>, creation: &Creation) -> io::Result<()> {
+    let seen = RealSpace::seen_of(made)?;
+    let kind = creation.mode & KIND_BITS;
+    if seen.mode & KIND_BITS != kind {
+        return Err(io::Error::other(
+            "something else took the place of what recovery made; others must not write to the directory meanwhile",
+        ));
+    }
+    if (seen.user, seen.group) != (creation.user, creation.group) {
+        let user = Uid::from_raw(creation.user);
+        let group = Gid::from_raw(creation.group);
+        let given = rustix::fs::chownat(made, c"", Some(user), Some(group), AtFlags::EMPTY_PATH);
+        // A process that may not give files away made it as its own user.
+        given.or_else(|error| match error {
+            Errno::PERM => Ok(()),
+            error => Err(error),
+        })?;
+    }
+    if kind != libc::S_IFLNK {
+        let mode = Mode::from_raw_mode(creation.mode & !KIND_BITS);
+        rustix::fs::chmod(link_of(made), mode)?;
+    }
+    Ok(())
+}
+
 /// The name by which the kernel finds an open inode again.
 pub(crate) fn link_of(descriptor: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
@@ -311,34 +338,25 @@ impl NameSpace for RealSpace {
 
     fn make(&self, directory: &Arc<OwnedFd>, name: &OsStr, creation: &Creation) -> io::Result<()> {
         let mode = Mode::from_raw_mode(creation.mode & !KIND_BITS);
-        match creation.mode & KIND_BITS {
-            libc::S_IFDIR => rustix::fs::mkdirat(directory, name, mode)?,
-            libc::S_IFLNK => rustix::fs::symlinkat(&creation.target, directory, name)?,
+        let made = match creation.mode & KIND_BITS {
             libc::S_IFREG => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                rustix::fs::openat(directory, name, flags, mode).map(drop)?;
+                rustix::fs::openat(directory, name, flags, mode)?
             }
-            _ => {
-                let kind = FileType::from_raw_mode(creation.mode);
-                rustix::fs::mknodat(directory, name, kind, mode, creation.device)?;
+            kind => {
+                match kind {
+                    libc::S_IFDIR => rustix::fs::mkdirat(directory, name, mode)?,
+                    libc::S_IFLNK => rustix::fs::symlinkat(&creation.target, directory, name)?,
+                    _ => {
+                        let kind = FileType::from_raw_mode(creation.mode);
+                        rustix::fs::mknodat(directory, name, kind, mode, creation.device)?;
+                    }
+                }
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                rustix::fs::openat(directory, name, flags, Mode::empty())?
             }
-        }
-        let made = see(directory.as_fd(), name, AtFlags::empty())?;
-        if (made.user, made.group) != (creation.user, creation.group) {
-            let user = Uid::from_raw(creation.user);
-            let group = Gid::from_raw(creation.group);
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            let given = rustix::fs::chownat(directory, name, Some(user), Some(group), flags);
-            // A process that may not give files away made it as its own user.
-            given.or_else(|error| match error {
-                Errno::PERM => Ok(()),
-                error => Err(error),
-            })?;
-        }
-        if creation.mode & KIND_BITS != libc::S_IFLNK {
-            rustix::fs::chmodat(directory, name, mode, AtFlags::empty())?;
-        }
-        Ok(())
+        };
+        give(made.as_fd(), creation)
     }
 
     fn link(

@@ -136,7 +136,7 @@ fn verdicts_are_printed_and_put_into_a_page() {
         "{text}"
     );
     assert!(
-        text.contains(printed.stdout.trim_end()) && !text.contains("old"),
+        text.contains(printed.stdout.trim_end()) && !text.contains("\nold\n"),
         "{text}"
     );
     assert_eq!(lab(&["verdicts", "/nowhere"]).code, 2);

@@ -144,8 +144,8 @@ impl Volume {
         may_fill: bool,
     ) -> Option<StreamedBlock> {
         let is_wanted = may_fill && missing.may_fill && self.is_as_seen(missing);
-        let streamed = is_wanted.then(|| self.pipeline.engine().stream_fill(bytes));
         crate::sync::look_hint();
+        let streamed = is_wanted.then(|| self.pipeline.engine().stream_fill(bytes));
         streamed.flatten()
     }
 

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metadata::FileId;
 use crate::names::log::tests::MemoryArea;
+use crate::names::real::give;
 use crate::names::reconcile::{Outcome, Reconciled};
+use crate::names::space::Creation;
 use crate::names::{Names, RealSpace, Renaming};
 
 struct Place {
@@ -499,4 +501,28 @@ fn a_log_that_is_half_full_is_begun_anew_in_the_background() {
         }
     }
     assert_eq!(names.lock().log.fill().0, before);
+}
+
+/// Another user of a directory puts a link to someone's file where recovery has just made one.
+#[test]
+fn what_took_the_place_of_what_recovery_made_keeps_owner_and_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let (secret, link) = (folder.path().join("secret"), folder.path().join("link"));
+    fs::write(&secret, "").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink(&secret, &link).unwrap();
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::NOFOLLOW;
+    let made = rustix::fs::open(&link, flags, rustix::fs::Mode::empty()).unwrap();
+    let creation = |kind| Creation {
+        mode: kind | 0o666,
+        user: fs::metadata(&secret).unwrap().uid(),
+        group: fs::metadata(&secret).unwrap().gid(),
+        device: 0,
+        target: "".into(),
+    };
+    let error = give(made.as_fd(), &creation(libc::S_IFIFO)).unwrap_err();
+    assert!(error.to_string().contains("took the place"), "{error}");
+    // A link is one, and has no mode of its own.
+    give(made.as_fd(), &creation(libc::S_IFLNK)).unwrap();
+    assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
 }
