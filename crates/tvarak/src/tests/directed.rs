@@ -110,3 +110,14 @@ pub(crate) fn the_line_used_longest_ago_leaves() {
     array.touch(used);
     assert_eq!(array.line(array.victim(0)), 11);
 }
+
+/// No trial leaves one that no controller reads again.
+#[cfg_attr(not(feature = "mutants"), test)]
+pub(crate) fn a_wrong_line_sum_is_found_by_a_scrub() {
+    let mut machine = machine(Design::Tvarak);
+    let (at, _) = machine.nvm.layout.line_sum(30 * PAGE_LINES);
+    machine.nvm.contents.set(at, &[0xBAD; 8]);
+    let scrubbed = machine.controllers.scrub(30, &mut machine.nvm);
+    assert_eq!(scrubbed, Ok(true));
+    assert!(!machine.nvm.contents.line_sums_misfit(30));
+}
