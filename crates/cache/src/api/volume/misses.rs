@@ -143,10 +143,11 @@ impl Volume {
         bytes: &[u8],
         may_fill: bool,
     ) -> Option<StreamedBlock> {
-        let is_wanted = may_fill && missing.may_fill && self.is_as_seen(missing);
+        if !(may_fill && missing.may_fill && self.is_as_seen(missing)) {
+            return None;
+        }
         crate::sync::look_hint();
-        let streamed = is_wanted.then(|| self.pipeline.engine().stream_fill(bytes));
-        streamed.flatten()
+        self.pipeline.engine().stream_fill(bytes)
     }
 
     /// Has one fence for all blocks that were streamed. A failed one has poisoned the pool, which every writer learns; the bytes that
@@ -195,7 +196,6 @@ impl Volume {
             return None;
         }
         engine.tallies().mine().read_misses(1);
-        crate::sync::look_hint();
         let filled = streamed.and_then(|block| engine.finish_fill(key, bucket, version, block));
         Some(filled.unwrap_or(version))
     }
