@@ -42,7 +42,9 @@ pub trait Engine: Debug {
     fn workload(&self) -> Workload;
 
     /// What it is loaded with before a pool is lost: something that is written again and again.
-    fn stale_workload(&self) -> Workload;
+    fn stale_workload(&self) -> Workload {
+        self.workload()
+    }
 
     /// Whether it goes on when a majority died and part of it came back.
     fn has_quorum(&self) -> bool;

@@ -101,10 +101,6 @@ impl Engine for Etcd {
         Workload::Puts
     }
 
-    fn stale_workload(&self) -> Workload {
-        Workload::Puts
-    }
-
     fn has_quorum(&self) -> bool {
         true
     }

@@ -155,10 +155,6 @@ impl Engine for Hdfs {
         Workload::Records
     }
 
-    fn stale_workload(&self) -> Workload {
-        Workload::Records
-    }
-
     fn has_quorum(&self) -> bool {
         false
     }

@@ -51,12 +51,13 @@ fn lead(number: usize) -> Duration {
     Duration::from_millis(LEAD_MS_MIN + more)
 }
 
-fn one_dies(
+/// Has clients write, and after a while what is to happen meanwhile; what they were told.
+fn loaded(
     hosts: &mut Hosts<'_>,
     engine: &mut dyn Engine,
-    (number, victim): (usize, usize),
-) -> Result<Round> {
-    let mut round = Round::default();
+    (number, round): (usize, &mut Round),
+    meanwhile: impl FnOnce(&mut Hosts<'_>, &mut dyn Engine, &mut Round) -> Result<()>,
+) -> Result<Manifest> {
     let clients = engine.clients(hosts, CLIENTS)?;
     let before = Manifest::default();
     let plan = Plan {
@@ -66,16 +67,33 @@ fn one_dies(
     };
     let (done, ()) = run(&hosts.network()?, clients, plan, || {
         sleep(lead(number))?;
-        hosts.kill(victim)?;
-        round.dirty_blocks.push(hosts.dirty_blocks(victim)?);
-        sleep(WITHOUT)?;
-        hosts.restart(victim, Trust::Marks)?;
-        engine.restart(hosts, victim)
+        meanwhile(hosts, engine, round)
     })?;
     round.acknowledged = done.latencies_ns.len() as u64;
+    Ok(done.manifest)
+}
+
+fn one_dies(
+    hosts: &mut Hosts<'_>,
+    engine: &mut dyn Engine,
+    (number, victim): (usize, usize),
+) -> Result<Round> {
+    let mut round = Round::default();
+    let manifest = loaded(
+        hosts,
+        engine,
+        (number, &mut round),
+        |hosts, engine, round| {
+            hosts.kill(victim)?;
+            round.dirty_blocks.push(hosts.dirty_blocks(victim)?);
+            sleep(WITHOUT)?;
+            hosts.restart(victim, Trust::Marks)?;
+            engine.restart(hosts, victim)
+        },
+    )?;
     let all: Vec<usize> = hosts.numbers().collect();
     engine.settle(hosts, &all)?;
-    check_at(hosts, engine, &all, &done.manifest, &mut round)?;
+    check_at(hosts, engine, &all, &manifest, &mut round)?;
     Ok(round)
 }
 
@@ -90,22 +108,13 @@ fn majority_dies(
     hosts.kill(absent)?;
     round.dirty_blocks.push(hosts.dirty_blocks(absent)?);
     engine.settle(hosts, &others)?;
-    let clients = engine.clients(hosts, CLIENTS)?;
-    let before = Manifest::default();
-    let plan = Plan {
-        workload: engine.workload(),
-        first_client: number * CLIENTS,
-        before: &before,
-    };
-    let (done, ()) = run(&hosts.network()?, clients, plan, || {
-        sleep(lead(number))?;
+    let manifest = loaded(hosts, engine, (number, &mut round), |hosts, _, round| {
         for victim in &others {
             hosts.kill(*victim)?;
             round.dirty_blocks.push(hosts.dirty_blocks(*victim)?);
         }
         Ok(())
     })?;
-    round.acknowledged = done.latencies_ns.len() as u64;
     // The one that was down knows nothing of it, so all rests on the pool of the other.
     let (first, last) = (
         others[number / 2 % others.len()],
@@ -117,12 +126,12 @@ fn majority_dies(
     }
     let two = [absent, first];
     engine.settle(hosts, &two)?;
-    check_at(hosts, engine, &two, &done.manifest, &mut round)?;
+    check_at(hosts, engine, &two, &manifest, &mut round)?;
     hosts.restart(last, Trust::Marks)?;
     engine.restart(hosts, last)?;
     let all: Vec<usize> = hosts.numbers().collect();
     engine.settle(hosts, &all)?;
-    check_at(hosts, engine, &[last], &done.manifest, &mut round)?;
+    check_at(hosts, engine, &[last], &manifest, &mut round)?;
     Ok(round)
 }
 

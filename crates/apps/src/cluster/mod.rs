@@ -201,29 +201,18 @@ impl Run<'_> {
         engines.into_iter().filter(is_there).collect()
     }
 
-    /// All rounds; in each one engine after the other, and another kind begins.
-    ///
     /// Errors: only Ctrl-C.
     fn speeds(&mut self, engines: &[&'static Known]) -> Result<()> {
-        let turns = engines.len() * self.kinds.len() * self.rounds;
-        self.progress.inc_length(turns as u64);
-        for round in 0..self.rounds {
-            for engine in engines {
-                for turn in 0..self.kinds.len() {
-                    let kind = self.kinds[(round + turn) % self.kinds.len()];
-                    self.speed(engine, kind, round)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn speed(&mut self, engine: &Known, kind: Kind, round: usize) -> Result<()> {
         let pace = Pace {
             time: self.time,
             fills_caches: false,
         };
-        self.turn(self.site, (engine, kind, round), (engine.cases, pace))
+        let cases: Vec<(&Known, &[Case])> = engines
+            .iter()
+            .map(|engine| (*engine, engine.cases))
+            .collect();
+        let kinds = self.kinds.clone();
+        self.all_rounds(self.site, &cases, (&kinds[..], pace))
     }
 
     /// The same of small pools that are full.
@@ -240,13 +229,25 @@ impl Run<'_> {
         };
         let with_cases = |engine: &&'static Known| Some((*engine, engine.costs?));
         let engines: Vec<(&Known, &[Case])> = engines.iter().filter_map(with_cases).collect();
-        let turns = engines.len() * COST_KINDS.len() * self.rounds;
+        self.all_rounds(&site, &engines, (&COST_KINDS[..], pace))
+    }
+
+    /// In each round one engine after the other, on each kind, another of which begins.
+    ///
+    /// Errors: only Ctrl-C.
+    fn all_rounds(
+        &mut self,
+        site: &Site,
+        engines: &[(&Known, &[Case])],
+        (kinds, pace): (&[Kind], Pace),
+    ) -> Result<()> {
+        let turns = engines.len() * kinds.len() * self.rounds;
         self.progress.inc_length(turns as u64);
         for round in 0..self.rounds {
-            for (engine, cases) in &engines {
-                for turn in 0..COST_KINDS.len() {
-                    let kind = COST_KINDS[(round + turn) % COST_KINDS.len()];
-                    self.turn(&site, (engine, kind, round), (cases, pace))?;
+            for (engine, cases) in engines {
+                for turn in 0..kinds.len() {
+                    let kind = kinds[(round + turn) % kinds.len()];
+                    self.turn(site, (engine, kind, round), (cases, pace))?;
                 }
             }
         }

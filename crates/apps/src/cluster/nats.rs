@@ -135,10 +135,6 @@ impl Engine for Nats {
         Workload::Puts
     }
 
-    fn stale_workload(&self) -> Workload {
-        Workload::Puts
-    }
-
     fn has_quorum(&self) -> bool {
         true
     }
