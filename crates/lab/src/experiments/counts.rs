@@ -2,7 +2,7 @@
 
 use forebay::Result;
 
-use super::{Cell, Extent, LOADED_FROM, Laboratory, Outcome, Runs, Scope, WorkCell, loads};
+use super::{Cell, Extent, Laboratory, Outcome, Runs, Scope, WorkCell, loads};
 use crate::engines::EngineName;
 use crate::measure::{CountsRow, Measurement};
 use crate::workload::WorkloadSpec;
@@ -49,9 +49,8 @@ pub(super) fn row(
         &measurements(printed),
         &measurements(cleaned),
     )?;
-    let is_loaded = |runs: &Runs| runs.others().is_some_and(|others| others > LOADED_FROM);
     Some(CountsRow {
-        is_loaded: is_loaded(printed) || is_loaded(cleaned),
+        is_loaded: printed.is_loaded() || cleaned.is_loaded(),
         ..row
     })
 }

@@ -78,6 +78,12 @@ impl Runs {
         let others = self.iter().filter_map(|run| run.others);
         others.reduce(f64::max)
     }
+
+    /// Whether others used the processors in any of them, so that its times say little.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.others().is_some_and(|others| others > LOADED_FROM)
+    }
 }
 
 #[cfg(test)]

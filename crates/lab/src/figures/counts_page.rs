@@ -195,13 +195,18 @@ fn chart(rows: &[CountsRow], column: &Column) -> Chart {
 }
 
 /// The workloads, in the order of the rows.
-fn workloads(rows: &[CountsRow]) -> Vec<String> {
+pub(super) fn workloads(rows: &[CountsRow]) -> Vec<String> {
     let mut names: Vec<String> = rows.iter().map(|row| row.workload.clone()).collect();
     names.dedup();
     names
 }
 
-fn find<'a>(rows: &'a [CountsRow], workload: &str, engine: &str) -> Option<&'a CountsRow> {
+/// The row of an engine on a workload.
+pub(super) fn find<'a>(
+    rows: &'a [CountsRow],
+    workload: &str,
+    engine: &str,
+) -> Option<&'a CountsRow> {
     let mut rows = rows.iter();
     rows.find(|row| row.workload == workload && row.engine == engine)
 }

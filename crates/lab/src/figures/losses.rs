@@ -2,7 +2,7 @@
 
 use forebay_harness::{TextTable, digits};
 
-use super::FigureResult;
+use super::{FigureResult, counts_page};
 use crate::engines::EngineName;
 use crate::experiments::Spread;
 use crate::measure::CountsRow;
@@ -129,12 +129,8 @@ const COLUMNS: [Column; 8] = [
 ];
 
 fn of_rows(counts: &[CountsRow]) -> Vec<Vec<String>> {
-    let mut workloads: Vec<&str> = counts.iter().map(|row| row.workload.as_str()).collect();
-    workloads.dedup();
-    let find = |workload: &str, key: &str| {
-        let mut rows = counts.iter();
-        rows.find(|row| row.workload == workload && row.engine == key)
-    };
+    let workloads = counts_page::workloads(counts);
+    let find = |workload: &str, key: &str| counts_page::find(counts, workload, key);
     let rows = COLUMNS
         .iter()
         .filter_map(|(what, is_less_better, why, number)| {

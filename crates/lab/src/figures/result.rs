@@ -1,7 +1,7 @@
 //! A figure with its measurements.
 
 use super::{Figure, Plan};
-use crate::experiments::{LOADED_FROM, Laboratory, Runs, Spread};
+use crate::experiments::{Laboratory, Runs, Spread};
 
 /// One series with what was measured.
 #[derive(Clone, Debug)]
@@ -101,18 +101,15 @@ impl FigureResult {
     /// Whether it shows times, and others used the processors meanwhile.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
-        self.are_loaded(self.others())
+        let mut runs = self.series.iter().flat_map(|series| &series.runs);
+        self.figure.metric.is_timed() && runs.any(|runs| runs.as_ref().is_some_and(Runs::is_loaded))
     }
 
     /// The same of one series at one place.
     #[must_use]
     pub fn is_loaded_at(&self, series: &SeriesResult, place: usize) -> bool {
         let runs = series.runs.get(place).and_then(Option::as_ref);
-        self.are_loaded(runs.and_then(Runs::others))
-    }
-
-    fn are_loaded(&self, others: Option<f64>) -> bool {
-        self.figure.metric.is_timed() && others.is_some_and(|others| others > LOADED_FROM)
+        self.figure.metric.is_timed() && runs.is_some_and(Runs::is_loaded)
     }
 }
 
