@@ -18,16 +18,7 @@ pub fn trial(design: Design, seed: u64) -> Vec<String> {
     if let Err(loss) = live(&mut stand) {
         violations.push(loss.to_string());
     }
-    stand.flush();
-    violations.extend(stand.machine.losses.iter().map(ToString::to_string));
-    let wrong = stand.wrong_pages();
-    if wrong > 0 {
-        violations.push(format!("{wrong} pages are wrong in the end"));
-    }
-    if stand.wrong_bytes > 0 {
-        let wrong = stand.wrong_bytes;
-        violations.push(format!("{wrong} bytes were read that nobody wrote"));
-    }
+    violations.extend(stand.end());
     if stand.machine.controllers.findings.detected > 0 {
         violations.push("a living DIMM was found wrong".into());
     }

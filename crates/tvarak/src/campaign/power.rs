@@ -38,13 +38,8 @@ pub fn trial(design: Design, seed: u64) -> Vec<String> {
         Ok(_) => {}
         Err(loss) => violations.push(loss.to_string()),
     }
-    violations.extend(wrong_bytes(&stand));
+    violations.extend(stand.bytes_nobody_wrote());
     violations
-}
-
-fn wrong_bytes(stand: &Stand) -> Option<String> {
-    let wrong = stand.wrong_bytes;
-    (wrong > 0).then(|| format!("{wrong} bytes were read that nobody wrote"))
 }
 
 /// Power is back: the file is mapped again, and all of it read.
@@ -76,13 +71,7 @@ pub fn repair_trial(design: Design, seed: u64) -> Vec<String> {
     if let Err(loss) = repaired(&mut stand) {
         violations.push(loss.to_string());
     }
-    stand.flush();
-    violations.extend(stand.machine.losses.iter().map(ToString::to_string));
-    let wrong = stand.wrong_pages();
-    if wrong > 0 {
-        violations.push(format!("{wrong} pages are wrong in the end"));
-    }
-    violations.extend(wrong_bytes(&stand));
+    violations.extend(stand.end());
     violations
 }
 

@@ -143,6 +143,25 @@ impl Stand {
         controllers.map(0..nvm.layout.data_pages, nvm)
     }
 
+    /// Ends a trial: what is not as it has to be once all caches are flushed, in words.
+    pub fn end(&mut self) -> Vec<String> {
+        self.flush();
+        let losses = self.machine.losses.iter();
+        let mut violations: Vec<String> = losses.map(ToString::to_string).collect();
+        let wrong = self.wrong_pages();
+        if wrong > 0 {
+            violations.push(format!("{wrong} pages are wrong in the end"));
+        }
+        violations.extend(self.bytes_nobody_wrote());
+        violations
+    }
+
+    /// A complaint about bytes that programs were given wrong.
+    pub fn bytes_nobody_wrote(&self) -> Option<String> {
+        let wrong = self.wrong_bytes;
+        (wrong > 0).then(|| format!("{wrong} bytes were read that nobody wrote"))
+    }
+
     /// Pages of which the media have a wrong byte, a wrong checksum or a wrong parity, caches being empty. While a page is mapped, its
     /// DAX-CL-checksums count, too.
     pub fn wrong_pages(&self) -> u64 {
