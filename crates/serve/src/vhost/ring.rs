@@ -232,21 +232,30 @@ impl Ring {
             Ok(request) => request,
             Err(malformed) => return self.refuse(&malformed),
         };
-        let is_short = self.executor.is_short(&request);
-        if workers.are_there(is_short) && !self.executor.is_quick(&request) {
-            // What was answered must not wait for a slow one.
-            self.tell_guest()?;
-            *lock(&self.handed_over) += 1;
-            count(&self.executor.tallies.requests_in_flight, 1);
-            let ring = Arc::clone(self);
-            workers.hand_over(
-                is_short,
-                Box::new(move |buffer| ring.finish(&request, buffer)),
-            );
-            return Ok(());
+        if !self.executor.is_quick(&request) {
+            let is_short = self.executor.is_short(&request);
+            if workers.are_there(is_short) {
+                return self.hand_over(request, is_short, workers);
+            }
         }
         let status = self.executor.execute(&request, &self.memory, buffer);
         self.answer(&request, status)
+    }
+
+    fn hand_over(
+        self: &Arc<Ring>,
+        request: Request,
+        is_short: bool,
+        workers: &Workers,
+    ) -> Result<(), Broken> {
+        // What was answered must not wait for a slow one.
+        self.tell_guest()?;
+        *lock(&self.handed_over) += 1;
+        count(&self.executor.tallies.requests_in_flight, 1);
+        let ring = Arc::clone(self);
+        let job = Box::new(move |buffer: &mut Vec<u8>| ring.finish(&request, buffer));
+        workers.hand_over(is_short, job);
+        Ok(())
     }
 
     fn refuse(&self, malformed: &Malformed) -> Result<(), Broken> {

@@ -125,7 +125,7 @@ impl Volume {
         let missing = self.missing(key.block(), bucket, version, fill);
         self.read_backing(key.block(), out)?;
         let streamed = self.stream_fill(&missing, out, self.may_fill());
-        let streamed = streamed.filter(|_| self.is_fenced());
+        let streamed = streamed.filter(|_| self.fence_fills());
         let taken = self.take_miss(key, missing, streamed);
         Ok(taken.is_some())
     }
@@ -150,9 +150,9 @@ impl Volume {
         self.pipeline.engine().stream_fill(bytes)
     }
 
-    /// Has one fence for all blocks that were streamed. A failed one has poisoned the pool, which every writer learns; the bytes that
+    /// Has one fence for all blocks that were streamed; whether it was done. A failed one has poisoned the pool, which every writer learns; the bytes that
     /// the backing gave are right all the same.
-    fn is_fenced(&self) -> bool {
+    fn fence_fills(&self) -> bool {
         self.pipeline.engine().fence_fills().is_ok()
     }
 
@@ -163,7 +163,7 @@ impl Volume {
         let mut streamed: Vec<Option<StreamedBlock>> = blocks
             .map(|(bytes, missing)| self.stream_fill(missing, bytes, may_fill))
             .collect();
-        if streamed.iter().any(Option::is_some) && !self.is_fenced() {
+        if streamed.iter().any(Option::is_some) && !self.fence_fills() {
             streamed.iter_mut().for_each(|block| *block = None);
         }
         streamed
