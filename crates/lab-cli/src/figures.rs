@@ -116,6 +116,7 @@ pub fn measure(options: &RunOptions) -> Result<(), Failure> {
         results: &results,
         counts: &rows,
         failures: laboratory.failures(),
+        repeated: laboratory.repeated(),
         reports: &reports,
     };
     measuring::print(

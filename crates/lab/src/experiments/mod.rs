@@ -6,6 +6,7 @@ mod counts;
 pub(crate) mod loads;
 mod metric;
 mod outcome;
+mod repeats;
 mod runs;
 mod scope;
 mod stand;
@@ -31,6 +32,7 @@ pub use scope::{Contender, Scope};
 pub use traces::TraceRun;
 pub use work::{Extent, WorkCell, WorkOutcome};
 
+use repeats::Repeats;
 use stand::Stand;
 
 /// One of the study's jobs.
@@ -96,6 +98,7 @@ pub struct Laboratory {
     is_called_off: Arc<AtomicBool>,
     runs: HashMap<Cell, Runs>,
     failures: Vec<String>,
+    repeats: Repeats,
     /// The memory or engine under the study's jobs, kept from one job to the next.
     stand: Option<Stand>,
 }
@@ -110,6 +113,7 @@ impl Laboratory {
             is_called_off,
             runs: HashMap::new(),
             failures: Vec::new(),
+            repeats: Repeats::default(),
             stand: None,
         }
     }
@@ -132,27 +136,28 @@ impl Laboratory {
         &self.failures
     }
 
-    /// Measures a cell once more, unless that was done as often as the scope says; one of the study's jobs as often at once. A
-    /// failure is noted in [`Laboratory::failures`], and takes its round's place: the next run is of the next round. Called off, it
-    /// ends soon and remembers nothing.
+    /// How many measurements were made again, because others used the processors meanwhile.
+    #[must_use]
+    pub fn repeated(&self) -> u32 {
+        self.repeats.count()
+    }
+
+    /// Measures a cell once more, unless that was done as often as the scope says; one of the study's jobs as often at once. What
+    /// others disturbed is measured again at once, within bounds. A failure is noted in [`Laboratory::failures`], and takes its round's
+    /// place: the next run is of the next round. Called off, it ends soon and remembers nothing.
     pub fn measure(&mut self, cell: &Cell) {
         let done = self.runs.get(cell).map_or(0, Runs::rounds);
         if done >= self.scope.runs {
             return;
         }
-        let watch = OthersWatch::begin();
-        let result = self.measure_one(cell);
-        let others = watch.processors();
+        let result = self.measure_undisturbed(cell);
         if self.is_called_off.load(Ordering::Relaxed) {
             return;
         }
         match result {
-            Ok(outcomes) => {
-                for outcome in outcomes {
-                    let while_measured = outcome.others();
-                    let others = [others, while_measured].into_iter().flatten();
-                    let others = others.reduce(f64::max);
-                    self.remember(cell, Run { outcome, others });
+            Ok(runs) => {
+                for run in runs {
+                    self.remember(cell, run);
                 }
             }
             Err(error) => {
@@ -163,6 +168,39 @@ impl Laboratory {
                 }
             }
         }
+    }
+
+    /// The least disturbed of as many measurements as [`Repeats`] allows.
+    fn measure_undisturbed(&mut self, cell: &Cell) -> Result<Vec<Run>> {
+        let most = |runs: &[Run]| runs.iter().filter_map(|run| run.others).reduce(f64::max);
+        self.repeats.begin();
+        let mut least = self.measure_one(cell)?;
+        let mut repeats = 0;
+        while !self.is_called_off.load(Ordering::Relaxed)
+            && self.repeats.is_due(most(&least), repeats)
+        {
+            let again = self.measure_one(cell)?;
+            if most(&again) < most(&least) {
+                least = again;
+            }
+            repeats += 1;
+        }
+        Ok(least)
+    }
+
+    /// One measurement, with what others took of the processors meanwhile, the study's job with all its turns.
+    fn measure_one(&mut self, cell: &Cell) -> Result<Vec<Run>> {
+        let watch = OthersWatch::begin();
+        let outcomes = self.outcomes(cell)?;
+        let others = watch.processors();
+        let run = |outcome: Outcome| {
+            let others = [others, outcome.others()].into_iter().flatten();
+            Run {
+                others: others.reduce(f64::max),
+                outcome,
+            }
+        };
+        Ok(outcomes.into_iter().map(run).collect())
     }
 
     /// Notes a failure, once however many rounds have it.
@@ -189,7 +227,7 @@ impl Laboratory {
         }
     }
 
-    fn measure_one(&mut self, cell: &Cell) -> Result<Vec<Outcome>> {
+    fn outcomes(&mut self, cell: &Cell) -> Result<Vec<Outcome>> {
         match cell {
             Cell::Work(cell) => {
                 // The memory of the study's jobs is not kept beside a workload's.

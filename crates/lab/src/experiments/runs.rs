@@ -6,6 +6,11 @@ use crate::measure::Spread;
 /// A machine is loaded when others take more than so much of a processor while something is measured.
 pub const LOADED_FROM: f64 = 0.15;
 
+/// Whether times say little, as others took so many processors meanwhile.
+pub(super) fn is_disturbed(others: Option<f64>) -> bool {
+    others.is_some_and(|others| others > LOADED_FROM)
+}
+
 /// One run of a cell, on memory and a disk of its own.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -82,7 +87,7 @@ impl Runs {
     /// Whether others used the processors in any of them, so that its times say little.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
-        self.others().is_some_and(|others| others > LOADED_FROM)
+        is_disturbed(self.others())
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Report<'a> {
     pub counts: &'a [CountsRow],
     /// What could not be measured, a line each.
     pub failures: &'a [String],
+    /// How many measurements were made again, because others used the processors meanwhile.
+    pub repeated: u32,
     /// What other programs reported.
     pub reports: &'a Reports,
 }

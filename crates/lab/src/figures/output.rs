@@ -26,6 +26,7 @@ pub(super) fn to_json(report: &Report<'_>) -> Value {
         "counts": report.counts,
         "figures": report.results.iter().map(figure_to_json).collect::<Vec<_>>(),
         "failures": report.failures,
+        "repeated_measurements": report.repeated,
     })
 }
 

@@ -54,6 +54,12 @@ fn lead(report: &Report<'_>, rows: &[verdicts::Row]) -> Vec<String> {
     let comparisons = report.results.iter().flat_map(compare);
     let put_off = comparisons.filter(Comparison::is_put_off).count();
     let mut lead = report.setting.sentences();
+    if report.repeated > 0 {
+        lead.push(format!(
+            "Others disturbed {} measurements, which were made again.",
+            report.repeated
+        ));
+    }
     if put_off > 0 {
         lead.push(format!(
             "{put_off} of the papers' numbers are times that others' load spoilt; they are not judged."
@@ -235,6 +241,7 @@ mod tests {
             results: &results,
             counts: &[],
             failures: &[],
+            repeated: 0,
             reports: &Reports::none(),
         };
         let rows = verdicts::rows(&results, &Reports::none());
@@ -263,6 +270,7 @@ mod tests {
             results: &results,
             counts: &[],
             failures: &["ubj under fio: no room".to_owned()],
+            repeated: 3,
             reports: &Reports::none(),
         };
         let html = page(&report).to_html();
@@ -273,6 +281,7 @@ mod tests {
             "The counts are those of Figure 7a.",
             "LOADED. Others took 0.700 of this machine",
             "Each workload ran 3 times",
+            "Others disturbed 3 measurements",
         ] {
             assert!(html.contains(wanted), "{wanted}");
         }
