@@ -65,7 +65,7 @@ pub struct TvarakRun {
     /// and with a tenth of them, and say by how many points overheads move. Kept in OUT/paper-size.
     #[arg(long, conflicts_with_all = ["what", "designs", "check", "seed", "vary", "seeds", "measured"])]
     pub paper_size: bool,
-    /// Of workloads: only these designs, beside the baseline.
+    /// Only these designs, beside the baseline; of figures, the others' cells are left for another run.
     #[arg(long, value_delimiter = ',', value_name = "DESIGN")]
     pub designs: Vec<Design>,
     /// Caches and work of a 32nd of the paper's; of figures, one seed, and of the claims orders alone.

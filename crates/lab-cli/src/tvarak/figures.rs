@@ -14,13 +14,14 @@ use crate::tvarak::arguments::{CellsOptions, TvarakRun, TvarakSweep};
 use crate::tvarak::cells::Cells;
 use crate::tvarak::numbers::{self, Report};
 use crate::tvarak::page;
-use crate::tvarak::run::{QUICK_DIVISOR, parameters};
+use crate::tvarak::run::{self, QUICK_DIVISOR, parameters};
 use crate::tvarak::store::{Common, Store};
 
 /// Runs figures.
 pub fn run(options: &TvarakRun, figures: &[Figure]) -> Result<(), Failure> {
     let parameters = parameters(options)?;
-    let cells = plan::cells(figures, seeds(&options.cells, options.quick));
+    let mut cells = plan::cells(figures, seeds(&options.cells, options.quick));
+    cells.retain(|cell| run::is_asked(options, cell.design));
     perform(
         &parameters,
         &options.cells,

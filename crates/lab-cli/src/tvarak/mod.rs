@@ -57,10 +57,8 @@ fn run_asked(options: &TvarakRun) -> Result<(), Failure> {
     if !workloads.is_empty() {
         return refused("figures and workloads are asked for apart");
     }
-    if !options.designs.is_empty() || options.check || options.seed.is_some() {
-        return refused(
-            "--designs, --check and --seed are of workloads; a figure has its own designs, and --seeds",
-        );
+    if options.check || options.seed.is_some() {
+        return refused("--check and --seed are of workloads; figures have --seeds");
     }
     figures::run(options, &figures)
 }

@@ -79,14 +79,15 @@ pub fn parameters(options: &TvarakRun) -> Result<Parameters, Failure> {
     }
 }
 
+/// Whether a design is wanted: each is where none is named, and the baseline always.
+pub fn is_asked(options: &TvarakRun, design: Design) -> bool {
+    options.designs.is_empty() || design == Design::Baseline || options.designs.contains(&design)
+}
+
 /// The baseline first, and what was asked for.
 fn designs(options: &TvarakRun) -> Vec<Design> {
-    let is_asked = |design: &Design| {
-        options.designs.is_empty()
-            || *design == Design::Baseline
-            || options.designs.contains(design)
-    };
-    Design::ALL.into_iter().filter(is_asked).collect()
+    let all = Design::ALL.into_iter();
+    all.filter(|design| is_asked(options, *design)).collect()
 }
 
 impl Run<'_> {

@@ -89,6 +89,9 @@ fn a_figure_is_kept_reported_and_not_run_again() {
         "--out",
         folder,
     ];
+    let some = tvarak(&[&arguments[..], &["--designs", "tvarak"]].concat());
+    let report: Value = serde_json::from_slice(&some.stdout).unwrap();
+    assert_eq!(report["cells_measured"], 8 * 2, "the baseline's, too");
     let ran = tvarak(&arguments);
     let stderr = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(0), "{stderr}");
