@@ -1,222 +1,326 @@
-//! Requests by `/dev/fuse` beside the same by io_uring: round about, each round on a new pool and a new directory.
+//! Requests by `/dev/fuse` beside the same by io_uring: two mounts, which take turns in slices.
 //!
 //! ```text
 //!   echo Y > /sys/module/fuse/parameters/enable_uring
-//!   cargo run --release -p forebay-mount --example transports -- 7
+//!   cargo run --release -p forebay-mount --example transports -- 20
 //!   echo N > /sys/module/fuse/parameters/enable_uring
 //! ```
 //!
-//! A process of its own uses the mount. It prints each load's operations a second, by the median of the rounds,
-//! and the system calls that the rings made for a request.
+//! A process of its own uses the mounts. A ratio is the median over the pairs of slices of io_uring's rate ÷
+//! `/dev/fuse`'s in the same pair; processor time is that of both processes, for one operation.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use forebay::{Pool, PoolOptions};
 use forebay_files::FileBufferOptions;
 use forebay_mount::{FileMount, MountOptions, Transport};
 use rustix::fs::{Advice, AtFlags, StatxFlags};
 
-const POOL_BYTES: u64 = 512 << 20;
+const POOL_BYTES: u64 = 256 << 20;
 const BLOCK: usize = 4096;
-const FILE_BLOCKS: u64 = 16 << 10;
-const OPERATIONS: u64 = 10_000;
-const FILES: u64 = 5_000;
+const FILE_BLOCKS: u64 = 8 << 10;
+const FILES: u64 = 100;
 const READERS: u64 = 8;
 
-/// What each load did, in operations or MiB a second.
-type Rates = BTreeMap<String, f64>;
+/// How long a slice goes on, where it is not a fixed number of operations.
+const SLICE: Duration = Duration::from_millis(200);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
-        Some("load") => load(Path::new(&arguments[2])),
-        rounds => measure(rounds.map_or(5, |rounds| rounds.parse().expect("a number of rounds"))),
+        Some("load") => load(&arguments[2..]),
+        pairs => serve(pairs.unwrap_or("10")),
     }
 }
 
-fn measure(rounds: usize) {
-    let mut found: [BTreeMap<String, Vec<f64>>; 2] = Default::default();
-    for round in 0..rounds {
-        let both = [Transport::DevFuse, Transport::IoUring];
-        // Each begins in turn.
-        for place in [round % 2, (round + 1) % 2] {
-            for (load, rate) in serve(both[place]) {
-                found[place].entry(load).or_default().push(rate);
-            }
-        }
-    }
-    let [by_device, by_rings] = found.map(medians);
-    println!(
-        "{:<40} {:>12} {:>12} {:>7}",
-        "load", "/dev/fuse", "io_uring", "ratio"
-    );
-    for (load, device) in &by_device {
-        let rings = by_rings.get(load).copied().unwrap_or(f64::NAN);
-        println!(
-            "{load:<40} {device:>12.0} {rings:>12.0} {:>7.2}",
-            rings / device
-        );
-    }
-    for (load, calls) in by_rings
-        .iter()
-        .filter(|(load, _)| !by_device.contains_key(*load))
-    {
-        println!("{load:<40} {calls:>12.3}");
-    }
-}
-
-fn medians(found: BTreeMap<String, Vec<f64>>) -> Rates {
-    let median = |mut rates: Vec<f64>| {
-        rates.sort_by(f64::total_cmp);
-        rates[rates.len() / 2]
-    };
-    found
-        .into_iter()
-        .map(|(load, rates)| (load, median(rates)))
-        .collect()
-}
-
-/// Mounts, has another process use it, and unmounts.
-fn serve(transport: Transport) -> Rates {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = |name: &str| scratch.path().join(name);
-    fs::create_dir(path("data")).unwrap();
-    fs::create_dir(path("mount")).unwrap();
-    let pool = Path::new("/dev/shm").join(format!("forebay-transports-{}", std::process::id()));
-    let made = Pool::create(&PoolOptions::new(&pool, POOL_BYTES)).unwrap();
-    made.close().unwrap();
-    let options = MountOptions {
-        transport,
-        ..MountOptions::default()
-    };
-    let buffer = FileBufferOptions::new(&pool);
-    let mount = FileMount::new(&path("data"), &path("mount"), &buffer, &options, || ());
-    let mount = mount.unwrap_or_else(|error| panic!("{error}"));
+/// Mounts twice, has another process use both, and unmounts.
+fn serve(pairs: &str) {
+    let served = [Transport::DevFuse, Transport::IoUring].map(Served::new);
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child
         .arg("load")
-        .arg(path("mount"))
-        .stderr(Stdio::inherit());
-    let output = child.output().unwrap();
-    assert!(output.status.success(), "the load failed");
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let mut rates: Rates = printed
-        .lines()
-        .filter_map(|line| line.rsplit_once(' '))
-        .map(|(load, rate)| (load.to_owned(), rate.parse().unwrap()))
-        .collect();
-    if let Some(counts) = mount.ring_counts() {
-        let calls = counts.calls as f64 / counts.requests as f64;
-        rates.insert("system calls for a request".to_owned(), calls);
+        .arg(pairs)
+        .arg(std::process::id().to_string());
+    let paths = served.iter().map(|served| served.path("mount"));
+    let status = child.args(paths).status().unwrap();
+    assert!(status.success(), "the load failed");
+    for served in served {
+        served.end();
     }
-    while mount.unmount(false).is_err() {
-        std::thread::yield_now();
-    }
-    mount.join().unwrap();
-    fs::remove_file(&pool).unwrap();
-    let _ = fs::remove_file(pool.with_extension("files"));
-    let _ = fs::remove_file(format!("{}.files", pool.display()));
-    rates
 }
 
-/// Times `operations` calls and prints how many a second.
-fn timed(load: &str, operations: u64, mut act: impl FnMut(u64)) {
-    let began = Instant::now();
-    (0..operations).for_each(&mut act);
-    println!(
-        "{load} {}",
-        operations as f64 / began.elapsed().as_secs_f64()
-    );
+/// A mount with a directory and a pool of its own.
+struct Served {
+    scratch: tempfile::TempDir,
+    pool: tempfile::TempDir,
+    mount: FileMount,
 }
 
-/// A block somewhere in the file, another one each time.
-fn somewhere(number: u64) -> u64 {
+impl Served {
+    fn new(transport: Transport) -> Served {
+        let scratch = tempfile::tempdir().unwrap();
+        let pool = tempfile::tempdir_in("/dev/shm").unwrap();
+        for folder in ["data", "mount"] {
+            fs::create_dir(scratch.path().join(folder)).unwrap();
+        }
+        let made = Pool::create(&PoolOptions::new(pool.path().join("pool"), POOL_BYTES));
+        made.unwrap().close().unwrap();
+        let options = MountOptions {
+            transport,
+            ..MountOptions::default()
+        };
+        let buffer = FileBufferOptions::new(pool.path().join("pool"));
+        let (data, directory) = (scratch.path().join("data"), scratch.path().join("mount"));
+        let mount = FileMount::new(&data, &directory, &buffer, &options, || ());
+        Served {
+            mount: mount.unwrap_or_else(|error| panic!("{error}")),
+            scratch,
+            pool,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn end(self) {
+        if let Some(counts) = self.mount.ring_counts() {
+            let calls = counts.calls as f64 / counts.requests as f64;
+            println!(
+                "io_uring: {calls:.3} system calls for each of {} requests",
+                counts.requests
+            );
+        }
+        while self.mount.unmount(false).is_err() {
+            std::thread::yield_now();
+        }
+        self.mount.join().unwrap();
+        drop(self.pool);
+    }
+}
+
+/// What a load uses of one mount.
+struct Place {
+    directory: PathBuf,
+    file: File,
+    durable: File,
+    /// Operations so far.
+    done: u64,
+}
+
+impl Place {
+    fn new(directory: &str) -> Place {
+        let directory = PathBuf::from(directory);
+        let path = directory.join("file");
+        let mut options = File::options();
+        options.create_new(true).read(true).write(true);
+        let file = options.open(&path).unwrap();
+        file.write_all_at(&vec![1; FILE_BLOCKS as usize * BLOCK], 0)
+            .unwrap();
+        file.sync_all().unwrap();
+        let mut options = File::options();
+        let durable = options
+            .write(true)
+            .custom_flags(libc::O_DSYNC)
+            .open(&path)
+            .unwrap();
+        Place {
+            directory,
+            file,
+            durable,
+            done: 0,
+        }
+    }
+
+    /// A block somewhere in the file, another one each time.
+    fn somewhere(&mut self) -> u64 {
+        self.done += 1;
+        block(self.done)
+    }
+
+    fn small(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("small-{number}"))
+    }
+}
+
+fn block(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % FILE_BLOCKS * BLOCK as u64
 }
 
-fn load(place: &Path) {
-    let path = place.join("file");
-    let bytes = [7; BLOCK];
-    let mut options = File::options();
-    options.create_new(true).read(true).write(true);
-    let file = options.open(&path).unwrap();
-    file.write_all_at(&vec![1; FILE_BLOCKS as usize * BLOCK], 0)
-        .unwrap();
-    file.sync_all().unwrap();
-    timed("4 KiB write and fdatasync", OPERATIONS, |number| {
-        file.write_all_at(&bytes, somewhere(number)).unwrap();
-        file.sync_data().unwrap();
-    });
-    let durable = File::options()
-        .write(true)
-        .custom_flags(libc::O_DSYNC)
-        .open(&path)
-        .unwrap();
-    timed("4 KiB write with O_DSYNC", OPERATIONS, |number| {
-        durable.write_all_at(&bytes, somewhere(number)).unwrap();
-    });
-    timed("stat, past the kernel's cache", OPERATIONS, |_| {
-        let flags = AtFlags::STATX_FORCE_SYNC | AtFlags::EMPTY_PATH;
-        rustix::fs::statx(&file, c"", flags, StatxFlags::BASIC_STATS).unwrap();
-    });
-    read_all(&path);
-    read_beside_each_other(&path);
-    let name = |number: u64| place.join(format!("small-{number}"));
-    timed("create, write 100 bytes, close", FILES, |number| {
-        fs::write(name(number), [3; 100]).unwrap();
-    });
-    timed("unlink", FILES, |number| {
-        fs::remove_file(name(number)).unwrap()
-    });
+/// Repeats it for a slice: how often that was.
+fn for_a_slice(mut act: impl FnMut()) -> u64 {
+    let (began, mut operations) = (Instant::now(), 0);
+    while began.elapsed() < SLICE {
+        act();
+        operations += 1;
+    }
+    operations
 }
 
-/// The file from the daemon, not from the kernel's pages.
-fn read_all(path: &Path) {
-    let mut piece = vec![0; 1 << 20];
-    let passes = 8;
-    let began = Instant::now();
-    let mut total = 0;
-    for _ in 0..passes {
-        let mut file = File::open(path).unwrap();
+type Slice = fn(&mut Place) -> u64;
+
+const LOADS: [(&str, Slice); 7] = [
+    ("4 KiB write and fdatasync", |place| {
+        for_a_slice(|| {
+            let offset = place.somewhere();
+            place.file.write_all_at(&[7; BLOCK], offset).unwrap();
+            place.file.sync_data().unwrap();
+        })
+    }),
+    ("4 KiB write with O_DSYNC", |place| {
+        for_a_slice(|| {
+            let offset = place.somewhere();
+            place.durable.write_all_at(&[7; BLOCK], offset).unwrap();
+        })
+    }),
+    ("stat, past the kernel's cache", |place| {
+        for_a_slice(|| {
+            let flags = AtFlags::STATX_FORCE_SYNC | AtFlags::EMPTY_PATH;
+            rustix::fs::statx(&place.file, c"", flags, StatxFlags::BASIC_STATS).unwrap();
+        })
+    }),
+    ("create, write 100 bytes, close", |place| {
+        let names = (0..FILES).map(|number| place.small(number));
+        names.for_each(|name| fs::write(name, [3; 100]).unwrap());
+        FILES
+    }),
+    ("unlink", |place| {
+        let names = (0..FILES).map(|number| place.small(number));
+        names.for_each(|name| fs::remove_file(name).unwrap());
+        FILES
+    }),
+    ("128 KiB of sequential reads", |place| {
+        let mut piece = vec![0; 128 << 10];
+        let mut file = File::open(place.directory.join("file")).unwrap();
+        // From the daemon, not from the kernel's pages.
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
-        loop {
-            match file.read(&mut piece).unwrap() {
-                0 => break,
-                length => total += length,
+        for_a_slice(|| {
+            if file.read(&mut piece).unwrap() == 0 {
+                file = File::open(place.directory.join("file")).unwrap();
+                rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            }
+        })
+    }),
+    ("4 KiB direct reads by 8 threads", |place| {
+        let path = place.directory.join("file");
+        let mut options = File::options();
+        let direct = options
+            .read(true)
+            .custom_flags(libc::O_DIRECT)
+            .open(path)
+            .unwrap();
+        let read = |reader: u64| {
+            let mut room = vec![0; 2 * BLOCK];
+            let start = room.as_ptr().align_offset(BLOCK);
+            let mut number = reader << 32;
+            for_a_slice(|| {
+                number += 1;
+                direct
+                    .read_exact_at(&mut room[start..start + BLOCK], block(number))
+                    .unwrap();
+            })
+        };
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..READERS)
+                .map(|reader| scope.spawn(move || read(reader)))
+                .collect();
+            readers
+                .into_iter()
+                .map(|reader| reader.join().unwrap())
+                .sum()
+        })
+    }),
+];
+
+/// What came of one slice, or of many.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    operations: u64,
+    wall: Duration,
+    processor: Duration,
+}
+
+impl Found {
+    fn rate(&self) -> f64 {
+        self.operations as f64 / self.wall.as_secs_f64()
+    }
+
+    fn processor_us(&self) -> f64 {
+        self.processor.as_secs_f64() * 1e6 / self.operations as f64
+    }
+}
+
+fn load(arguments: &[String]) {
+    let (pairs, daemon) = (arguments[0].parse().unwrap(), &arguments[1]);
+    let mut places = [Place::new(&arguments[2]), Place::new(&arguments[3])];
+    println!(
+        "{:<34} {:>10} {:>10} {:>6} {:>12} {:>12}",
+        "a second", "/dev/fuse", "io_uring", "ratio", "processor us", "io_uring us"
+    );
+    // Creations and removals are of the same files, and so take turns as well.
+    let mut found = vec![[Vec::new(), Vec::new()]; LOADS.len()];
+    for pair in 0..pairs {
+        for (index, (_, slice)) in LOADS.iter().enumerate() {
+            for side in [pair % 2, (pair + 1) % 2] {
+                found[index][side].push(measured(*slice, &mut places[side], daemon));
             }
         }
     }
-    let rate = total as f64 / (1 << 20) as f64 / began.elapsed().as_secs_f64();
-    println!("sequential reads (MiB/s) {rate}");
+    for ((name, _), [device, rings]) in LOADS.iter().zip(&found) {
+        let ratios = device
+            .iter()
+            .zip(rings)
+            .map(|(device, rings)| rings.rate() / device.rate());
+        let (by_device, by_rings) = (sum(device), sum(rings));
+        println!(
+            "{name:<34} {:>10.0} {:>10.0} {:>6.2} {:>12.1} {:>12.1}",
+            median(device.iter().map(Found::rate)),
+            median(rings.iter().map(Found::rate)),
+            median(ratios),
+            by_device.processor_us(),
+            by_rings.processor_us(),
+        );
+    }
 }
 
-fn read_beside_each_other(path: &Path) {
-    let began = Instant::now();
-    std::thread::scope(|scope| {
-        for reader in 0..READERS {
-            scope.spawn(move || {
-                let direct = File::options()
-                    .read(true)
-                    .custom_flags(libc::O_DIRECT)
-                    .open(path);
-                let direct = direct.unwrap();
-                let mut room = vec![0; 2 * BLOCK];
-                let start = room.as_ptr().align_offset(BLOCK);
-                for number in 0..OPERATIONS / READERS * 4 {
-                    let place = somewhere(number + reader * OPERATIONS);
-                    direct
-                        .read_exact_at(&mut room[start..start + BLOCK], place)
-                        .unwrap();
-                }
-            });
-        }
-    });
-    let rate = (OPERATIONS * 4) as f64 / began.elapsed().as_secs_f64();
-    println!("4 KiB direct reads by 8 threads {rate}");
+fn measured(slice: Slice, place: &mut Place, daemon: &str) -> Found {
+    let (began, used) = (Instant::now(), processor_time(daemon));
+    let operations = slice(place);
+    Found {
+        operations,
+        wall: began.elapsed(),
+        processor: processor_time(daemon) - used,
+    }
+}
+
+fn sum(found: &[Found]) -> Found {
+    found.iter().fold(Found::default(), |sum, found| Found {
+        operations: sum.operations + found.operations,
+        wall: sum.wall + found.wall,
+        processor: sum.processor + found.processor,
+    })
+}
+
+fn median(rates: impl Iterator<Item = f64>) -> f64 {
+    let mut rates: Vec<f64> = rates.collect();
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+/// What the daemon and this process have used so far.
+fn processor_time(daemon: &str) -> Duration {
+    [daemon, "self"].map(used_by).into_iter().sum()
+}
+
+/// Both times of `/proc/PID/stat`, in hundredths of a second.
+fn used_by(process: &str) -> Duration {
+    let text = fs::read_to_string(Path::new("/proc").join(process).join("stat")).unwrap();
+    let (_, fields) = text.rsplit_once(") ").unwrap();
+    let ticks = fields.split(' ').skip(11).take(2);
+    Duration::from_millis(ticks.map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum())
 }
