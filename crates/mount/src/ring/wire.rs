@@ -173,17 +173,17 @@ impl<'a> Answer<'a> {
     }
 
     pub fn entry(self, found: &FileAttr) -> io::Result<usize> {
-        self.whole(&entry(found).0)
+        self.whole(entry(found).bytes())
     }
 
     pub fn attributes(self, found: &FileAttr) -> io::Result<usize> {
         let head = Words::default().u64(BELIEF.as_secs());
         let head = head.u32(BELIEF.subsec_nanos()).u32(0);
-        self.whole(&attributes(head, found).0)
+        self.whole(attributes(head, found).bytes())
     }
 
     pub fn opened(self, handle: FileHandle, flags: FopenFlags) -> io::Result<usize> {
-        self.whole(&opened(Words::default(), handle, flags).0)
+        self.whole(opened(Words::default(), handle, flags).bytes())
     }
 
     pub fn created(
@@ -192,12 +192,12 @@ impl<'a> Answer<'a> {
         handle: FileHandle,
         flags: FopenFlags,
     ) -> io::Result<usize> {
-        self.whole(&opened(entry(found), handle, flags).0)
+        self.whole(opened(entry(found), handle, flags).bytes())
     }
 
     /// How many bytes were written, or an attribute has.
     pub fn count(self, count: u32) -> io::Result<usize> {
-        self.whole(&Words::default().u32(count).u32(0).0)
+        self.whole(Words::default().u32(count).u32(0).bytes())
     }
 
     pub fn place(self, offset: u64) -> io::Result<usize> {
@@ -220,7 +220,7 @@ impl<'a> Answer<'a> {
             .u32(0);
         // Spare words.
         let words = (0..6).fold(words, |words, _| words.u32(0));
-        self.whole(&words.0)
+        self.whole(words.bytes())
     }
 
     /// One name more of a directory, with what a lookup of it says where that is wanted: whether there was room.
@@ -232,37 +232,57 @@ impl<'a> Answer<'a> {
         };
         let name = listed.name.as_bytes();
         let number = found.map_or(listed.number, |found| found.ino.0);
-        let mut words = head
-            .u64(number)
-            .u64(listed.next_offset)
-            .u32(name.len() as u32)
-            .u32(mode_of(kind) >> 12)
-            .0;
-        words.extend_from_slice(name);
-        words.resize(words.len().next_multiple_of(size_of::<u64>()), 0);
-        self.push(&words)
+        let words = head.u64(number).u64(listed.next_offset);
+        let words = words.u32(name.len() as u32).u32(mode_of(kind) >> 12);
+        let padding = &[0; 7][..name.len().next_multiple_of(8) - name.len()];
+        let length = words.length + name.len() + padding.len();
+        // All of it or nothing.
+        let has_room = length <= self.memory.len() - self.length;
+        has_room && self.push(words.bytes()) && self.push(name) && self.push(padding)
     }
 }
 
-/// Numbers one after the other.
-#[derive(Debug, Default)]
-struct Words(Vec<u8>);
+/// Numbers one after the other; those of the longest structure, an entry with what names a file in a list, are
+/// 152 bytes.
+#[derive(Debug)]
+struct Words {
+    memory: [u8; 160],
+    length: usize,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Words {
+            memory: [0; 160],
+            length: 0,
+        }
+    }
+}
 
 impl Words {
     fn u32(mut self, value: u32) -> Self {
-        self.0.extend_from_slice(&value.to_ne_bytes());
+        self.push(&value.to_ne_bytes());
         self
     }
 
     fn u64(mut self, value: u64) -> Self {
-        self.0.extend_from_slice(&value.to_ne_bytes());
+        self.push(&value.to_ne_bytes());
         self
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.memory[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[..self.length]
     }
 }
 
 fn entry(found: &FileAttr) -> Words {
-    let head = Words(Vec::with_capacity(160)).u64(found.ino.0);
-    let head = head
+    let head = Words::default()
+        .u64(found.ino.0)
         .u64(GENERATION.0)
         .u64(BELIEF.as_secs())
         .u64(BELIEF.as_secs())

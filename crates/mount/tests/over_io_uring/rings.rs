@@ -1,13 +1,18 @@
 //! That it is the rings by which requests come, how many system calls that takes, and how it ends.
 
+#![allow(unsafe_code)] // A file is held by a call that has no safe form.
+
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use forebay_mount::{MountOptions, RingCounts};
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::fixture::Mounted;
 use crate::offer::with_the_offer;
@@ -50,14 +55,70 @@ fn a_synced_write_is_two_requests_and_two_system_calls() {
     assert!(calls <= requests + spare, "{calls} for {requests}");
 }
 
+/// `fcntl(2)`: which signal tells of an opener.
+const F_SETSIG: i32 = 10;
+
+/// Holds a file so that opening it again waits, for as long as the kernel allows: the file, until it is dropped.
+fn held(path: &Path) -> File {
+    fs::write(path, b"held").unwrap();
+    let file = File::open(path).unwrap();
+    // What is to tell this process of the waiting opener is ignored by every process.
+    // SAFETY: both act on a descriptor that is open, and take numbers.
+    let results = unsafe {
+        [
+            libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG),
+            libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK),
+        ]
+    };
+    assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
+    file
+}
+
 #[test]
-fn each_core_has_its_queue_and_requests_that_wait_hold_up_no_other() {
-    let Some(place) = Mounted::new("each_core_has_its_queue") else {
+fn requests_that_wait_hold_up_no_other_of_their_queue() {
+    let Some(place) = Mounted::new("requests_that_wait_hold_up_no_other") else {
         return;
     };
     let counts = counts(&place);
-    assert!(counts.queues >= 1 && counts.threads >= counts.queues);
-    // More writers than cores, all at once, so that some wait for others' stripes and syncs.
+    assert!(counts.queues >= 1 && counts.threads >= 4 * counts.queues);
+    // Half of a queue's threads at least, by requests of one core.
+    let names: Vec<String> = (0..2).map(|number| format!("held-{number}")).collect();
+    let held: Vec<File> = names.iter().map(|name| held(&place.data(name))).collect();
+    let stay = || {
+        let mut first = CpuSet::new();
+        first.set(0);
+        // Elsewhere they come by whatever core there is.
+        let _ = sched_setaffinity(None, &first);
+    };
+    let opened = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for name in &names {
+            let (path, opened) = (place.path(name), &opened);
+            scope.spawn(move || {
+                stay();
+                let file = File::options().read(true).write(true).open(path).unwrap();
+                opened.fetch_add(1, Ordering::SeqCst);
+                drop(file);
+            });
+        }
+        stay();
+        let mut file = File::create(place.path("other")).unwrap();
+        for _ in 0..200 {
+            file.write_all(b"served").unwrap();
+            file.sync_all().unwrap();
+            fs::metadata(place.path("nothing")).unwrap_err();
+        }
+        assert_eq!(opened.load(Ordering::SeqCst), 0, "they still wait");
+        drop(held);
+    });
+    assert_eq!(opened.load(Ordering::SeqCst), names.len());
+}
+
+#[test]
+fn many_writers_at_once_get_what_they_wrote() {
+    let Some(place) = Mounted::new("many_writers_at_once") else {
+        return;
+    };
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
         for writer in 0..8u8 {
