@@ -89,6 +89,32 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     }
 }
 
+/// A time that the kernel asks for, in the form that `fuser` gives it and [`timestamps`] undoes.
+pub fn asked(seconds: i64, nanoseconds: u32) -> SystemTime {
+    // More than a billionth is no time of the kernel's.
+    let distance = Duration::new(seconds.unsigned_abs(), nanoseconds.min(999_999_999));
+    let asked = match seconds < 0 {
+        true => UNIX_EPOCH.checked_sub(distance),
+        false => UNIX_EPOCH.checked_add(distance),
+    };
+    asked.unwrap_or(UNIX_EPOCH)
+}
+
+/// Seconds, and nanoseconds after them, as the kernel has times.
+pub fn parts_of(time: SystemTime) -> (i64, u32) {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            let seconds = -(before.as_secs() as i64);
+            match before.subsec_nanos() {
+                0 => (seconds, 0),
+                nanoseconds => (seconds - 1, 1_000_000_000 - nanoseconds),
+            }
+        }
+    }
+}
+
 /// The time that the kernel asked for. What `fuser` makes of one before the epoch lies as far behind the
 /// whole second as it should lie before the next: it takes the nanoseconds off as well.
 fn timespec_of(time: SystemTime) -> Timespec {
@@ -114,17 +140,12 @@ mod tests {
     #[test]
     fn times_keep_their_nanoseconds_on_both_sides_of_the_epoch() {
         for (seconds, nanoseconds) in [(0, 0), (5, 999_999_999), (-1, 1), (-7, 0), (-7, 500)] {
-            // As `fuser` has it of the kernel's request.
-            let distance = Duration::new(i64::unsigned_abs(seconds), nanoseconds);
-            let asked = match seconds < 0 {
-                true => UNIX_EPOCH - distance,
-                false => UNIX_EPOCH + distance,
-            };
-            let set = timespec_of(asked);
+            let set = timespec_of(asked(seconds, nanoseconds));
             let expected = (seconds, i64::from(nanoseconds));
             assert_eq!((set.tv_sec, set.tv_nsec), expected);
-            // It tells the kernel rightly what we tell it.
+            // It tells the kernel rightly what we tell it, and so do we.
             let shown = time_of(seconds, nanoseconds);
+            assert_eq!(parts_of(shown), (seconds, nanoseconds));
             let whole = Duration::from_secs(i64::unsigned_abs(seconds));
             let second = match seconds < 0 {
                 true => UNIX_EPOCH - whole,

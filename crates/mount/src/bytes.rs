@@ -149,13 +149,15 @@ impl Tree {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            let out = &mut buffer[..size];
-            let done = self
-                .files
-                .get(handle)
-                .and_then(|open| told("read", &open, open.file.read_at(offset, out)));
+            let done = self.read_into(handle, offset, &mut buffer[..size]);
             answer(done.map(|length| &buffer[..length]));
         });
+    }
+
+    /// Reads as much as there is, and returns how much that was.
+    pub fn read_into(&self, handle: FileHandle, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let open = self.files.get(handle)?;
+        told("read", &open, open.file.read_at(offset, out))
     }
 
     /// The kernel has chosen the offset, for appends too: it alone knows the end while it holds the

@@ -90,7 +90,7 @@ fn own() -> (Uid, Gid) {
 }
 
 /// The umask is the process's unless a thread has a copy of its own.
-fn take_own_umask() {
+pub fn take_own_umask() {
     if !HAS_OWN_UMASK.get() {
         // SAFETY: only the working directory, root and umask become the thread's own; descriptors
         // stay shared. It fails for want of memory alone, and then umasks of concurrent callers mix.

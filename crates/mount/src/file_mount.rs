@@ -1,7 +1,7 @@
 //! The mount as a whole: made, unmounted, closed.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,9 +11,12 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::filesystem::MountedTree;
+use crate::opening::Opening;
+use crate::operations::Operations;
 use crate::options::MountOptions;
 use crate::paths;
 use crate::restrictions::Restrictions;
+use crate::ring::{RingCounts, Rings};
 use crate::scheduler::Scheduler;
 use crate::shares::Shares;
 use crate::tree::Tree;
@@ -24,6 +27,7 @@ pub struct FileMount {
     identity: MountIdentity,
     session: BackgroundSession,
     buffer: Arc<FileBuffer>,
+    rings: Arc<Rings>,
     /// Held until the buffer is closed, so that no other process serves the directory before.
     locks: paths::Locks,
 }
@@ -65,28 +69,32 @@ impl FileMount {
         let kernel = tree.kernel();
         let scheduler = Scheduler::new(options.threads, options.keeps_cores_awake);
         let scheduler = Arc::new(scheduler);
-        let tree = MountedTree::new(tree, options, Arc::clone(&scheduler), on_end);
+        let operations = Arc::new(Operations {
+            tree,
+            opening: Opening::default(),
+            has_writeback_cache: options.writeback_cache,
+        });
+        let rings = Arc::new(Rings::new(options.transport));
+        let (server, servers) = (Arc::clone(&operations), Arc::clone(&rings));
+        let tree = MountedTree::new(server, Arc::clone(&scheduler), servers, on_end);
         let session = Session::new(tree, &directory, &configuration(options, restrictions))
             .and_then(|session| {
-                scheduler.begin(session.as_fd().try_clone_to_owned()?);
+                let device = session.as_fd().try_clone_to_owned()?;
+                scheduler.begin(device.try_clone()?);
                 // There is one session, and it has served nothing yet.
                 let _ = kernel.set(session.notifier());
-                session.spawn()
+                Ok((session.spawn()?, device))
             });
-        let session = session.map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!(
-                    "nothing could be mounted on {} through /dev/fuse ({error}); run as root, or install fuse3",
-                    directory.display()
-                ),
-            )
-        })?;
+        let (session, device): (_, OwnedFd) =
+            session.map_err(|error| not_mounted(&directory, &error))?;
+        // Where the kernel agreed to them it holds all requests back until now.
+        rings.start(device, &operations, &scheduler)?;
         let identity = MountIdentity::of(&directory)?;
         Ok(FileMount {
             identity,
             session,
             buffer,
+            rings,
             locks,
         })
     }
@@ -99,6 +107,11 @@ impl FileMount {
     /// What tells this mount from any other at the same place.
     pub fn identity(&self) -> &MountIdentity {
         &self.identity
+    }
+
+    /// What the rings have done by which the kernel's requests come; nothing where they come by `/dev/fuse`.
+    pub fn ring_counts(&self) -> Option<RingCounts> {
+        self.rings.counts()
     }
 
     /// Unmounts; fails with [`io::ErrorKind::ResourceBusy`] while files are in use, unless `lazily`:
@@ -139,6 +152,18 @@ impl FileMount {
     pub fn buffer(&self) -> &Arc<FileBuffer> {
         &self.buffer
     }
+}
+
+fn not_mounted(directory: &Path, error: &io::Error) -> io::Error {
+    let message = match error.kind() {
+        // It says what is missing.
+        io::ErrorKind::Unsupported => error.to_string(),
+        _ => format!(
+            "nothing could be mounted on {} through /dev/fuse ({error}); run as root, or install fuse3",
+            directory.display()
+        ),
+    };
+    io::Error::new(error.kind(), message)
 }
 
 fn configuration(options: &MountOptions, restrictions: Restrictions) -> Config {

@@ -1,4 +1,4 @@
-//! Requests of the kernel, each handed to the [`Tree`] and answered.
+//! Requests that come by `/dev/fuse`, each handed to the [`Operations`] and answered.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use forebay_files::SyncKind;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
     IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -17,55 +16,51 @@ use fuser::{
 use crate::answers::{
     BELIEF, GENERATION, answer_attributes, answer_empty, answer_entry, answer_xattr, errno,
 };
-use crate::attributes;
-use crate::bytes::Writer;
-use crate::credentials::{Assumed, Caller};
+use crate::credentials::Caller;
 use crate::negotiation;
-use crate::opening::Opening;
-use crate::options::MountOptions;
+use crate::operations::Operations;
+use crate::ring::Rings;
 use crate::scheduler::Scheduler;
-use crate::tree::{Change, Tree};
+use crate::tree::Change;
 
 /// The file system that the kernel talks to.
 pub struct MountedTree {
     /// Taken when the session ends, so that all is released before `on_end` is called.
-    tree: Option<Arc<Tree>>,
+    operations: Option<Arc<Operations>>,
     scheduler: Arc<Scheduler>,
-    has_writeback_cache: bool,
-    opening: Opening,
+    rings: Arc<Rings>,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl MountedTree {
     pub fn new(
-        tree: Tree,
-        options: &MountOptions,
+        operations: Arc<Operations>,
         scheduler: Arc<Scheduler>,
+        rings: Arc<Rings>,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> MountedTree {
         MountedTree {
-            tree: Some(Arc::new(tree)),
+            operations: Some(operations),
             scheduler,
-            has_writeback_cache: options.writeback_cache,
-            opening: Opening::default(),
+            rings,
             on_end: Some(Box::new(on_end)),
         }
     }
 
-    fn tree(&self) -> &Arc<Tree> {
-        self.tree
+    fn operations(&self) -> &Arc<Operations> {
+        self.operations
             .as_ref()
             .expect("requests end before the tree is released")
     }
 
     /// Serves a request on this thread, or on another one while something waits.
-    fn serve(&self, request: impl FnOnce(&Tree) + Send + 'static) {
+    fn serve(&self, request: impl FnOnce(&Operations) + Send + 'static) {
         self.scheduler.serve(
             request,
-            |request| request(self.tree()),
+            |request| request(self.operations()),
             |request| {
-                let tree = Arc::clone(self.tree());
-                Box::new(move || request(&tree))
+                let operations = Arc::clone(self.operations());
+                Box::new(move || request(&operations))
             },
         );
     }
@@ -73,13 +68,18 @@ impl MountedTree {
 
 impl Filesystem for MountedTree {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        negotiation::negotiate(config, self.has_writeback_cache);
-        self.opening.negotiate(config, self.has_writeback_cache);
-        Ok(())
+        let operations = self.operations();
+        negotiation::negotiate(config, operations.has_writeback_cache);
+        operations
+            .opening
+            .negotiate(config, operations.has_writeback_cache);
+        self.rings.negotiate(config)
     }
 
     fn destroy(&mut self) {
-        self.tree = None;
+        // The mount is gone, and with it what the rings' threads wait for.
+        self.rings.join();
+        self.operations = None;
         if let Some(on_end) = self.on_end.take() {
             on_end();
         }
@@ -87,17 +87,11 @@ impl Filesystem for MountedTree {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
-        self.serve(move |tree| match tree.look_up(parent, &name) {
-            // The kernel remembers that there is no such name.
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-                reply.entry(&BELIEF, &attributes::nothing(), GENERATION);
-            }
-            result => answer_entry(result, reply),
-        });
+        self.serve(move |operations| answer_entry(operations.lookup(parent, &name), reply));
     }
 
     fn forget(&self, _request: &Request, inode: INodeNo, lookups: u64) {
-        self.tree().inodes.forget(inode, lookups);
+        self.operations().tree.inodes.forget(inode, lookups);
     }
 
     fn getattr(
@@ -107,7 +101,7 @@ impl Filesystem for MountedTree {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        self.serve(move |tree| answer_attributes(tree.attributes(inode), reply));
+        self.serve(move |operations| answer_attributes(operations.tree.attributes(inode), reply));
     }
 
     fn setattr(
@@ -137,17 +131,13 @@ impl Filesystem for MountedTree {
             accessed,
             modified,
         };
-        self.serve(move |tree| {
-            let open = handle.and_then(|handle| tree.files.get(handle).ok());
-            // Another group's quota is the caller's to fill, too.
-            let _assumed = Assumed::of(caller, 0);
-            let result = tree.change(inode, open.as_deref(), &change, caller.user);
-            answer_attributes(result, reply);
+        self.serve(move |operations| {
+            answer_attributes(operations.setattr(caller, inode, handle, &change), reply);
         });
     }
 
     fn readlink(&self, _request: &Request, inode: INodeNo, reply: ReplyData) {
-        match self.tree().read_link(inode) {
+        match self.operations().tree.read_link(inode) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(&error)),
         }
@@ -164,9 +154,9 @@ impl Filesystem for MountedTree {
         reply: ReplyEntry,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.serve(move |tree| {
-            let _assumed = Assumed::of(caller, umask);
-            answer_entry(tree.make_node(parent, &name, mode, device), reply);
+        self.serve(move |operations| {
+            let made = operations.mknod((caller, umask), (parent, &name), mode, device);
+            answer_entry(made, reply);
         });
     }
 
@@ -180,9 +170,9 @@ impl Filesystem for MountedTree {
         reply: ReplyEntry,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.serve(move |tree| {
-            let _assumed = Assumed::of(caller, umask);
-            answer_entry(tree.make_directory(parent, &name, mode), reply);
+        self.serve(move |operations| {
+            let made = operations.mkdir((caller, umask), (parent, &name), mode);
+            answer_entry(made, reply);
         });
     }
 
@@ -196,20 +186,21 @@ impl Filesystem for MountedTree {
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
         let target = target.to_owned();
-        self.serve(move |tree| {
-            let _assumed = Assumed::of(caller, 0);
-            answer_entry(tree.make_symbolic_link(parent, &name, &target), reply);
+        self.serve(move |operations| {
+            answer_entry(operations.symlink(caller, (parent, &name), &target), reply);
         });
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
-        self.serve(move |tree| answer_empty(tree.unlink(parent, &name), reply));
+        self.serve(move |operations| answer_empty(operations.tree.unlink(parent, &name), reply));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
-        self.serve(move |tree| answer_empty(tree.remove_directory(parent, &name), reply));
+        self.serve(move |operations| {
+            answer_empty(operations.tree.remove_directory(parent, &name), reply);
+        });
     }
 
     fn rename(
@@ -222,13 +213,14 @@ impl Filesystem for MountedTree {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
         let caller = Caller::from(request);
-        self.serve(move |tree| {
-            let _assumed = Assumed::of(caller, 0);
-            let result = tree.rename(parent, &name, new_parent, &new_name, flags);
-            answer_empty(result, reply);
+        self.serve(move |operations| {
+            let (from, to) = (
+                (parent, name.as_os_str()),
+                (new_parent, new_name.as_os_str()),
+            );
+            answer_empty(operations.rename(caller, from, to, flags.bits()), reply);
         });
     }
 
@@ -241,19 +233,19 @@ impl Filesystem for MountedTree {
         reply: ReplyEntry,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.serve(move |tree| {
-            let _assumed = Assumed::of(caller, 0);
-            answer_entry(tree.link(inode, parent, &name), reply);
+        self.serve(move |operations| {
+            answer_entry(operations.link(caller, inode, (parent, &name)), reply);
         });
     }
 
     fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let caller = Caller::from(request);
-        let opened = self.opening.how(flags.0);
-        self.serve(move |tree| match tree.open(inode, flags.0, caller) {
-            Ok(handle) => reply.opened(handle, opened),
-            Err(error) => reply.error(errno(&error)),
-        });
+        self.serve(
+            move |operations| match operations.open(caller, inode, flags.0) {
+                Ok((handle, opened)) => reply.opened(handle, opened),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
     }
 
     fn create(
@@ -267,11 +259,11 @@ impl Filesystem for MountedTree {
         reply: ReplyCreate,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        let opened = self.opening.how(flags);
-        self.serve(move |tree| {
-            let _assumed = Assumed::of(caller, umask);
-            match tree.create(parent, &name, mode, flags, caller) {
-                Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, opened),
+        self.serve(move |operations| {
+            match operations.create((caller, umask), (parent, &name), mode, flags) {
+                Ok((found, handle, opened)) => {
+                    reply.created(&BELIEF, &found, GENERATION, handle, opened);
+                }
                 Err(error) => reply.error(errno(&error)),
             }
         });
@@ -288,7 +280,8 @@ impl Filesystem for MountedTree {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.serve(move |tree| {
+        self.serve(move |operations| {
+            let tree = &operations.tree;
             tree.read(handle, offset, size, |result| match result {
                 Ok(data) => reply.data(data),
                 Err(error) => reply.error(errno(&error)),
@@ -308,25 +301,21 @@ impl Filesystem for MountedTree {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let has = |flag| write_flags.contains(flag);
-        let writer = Writer {
-            caller: (!has(WriteFlags::FUSE_WRITE_CACHE)).then(|| Caller::from(request)),
-            drops_privileges_of: has(WriteFlags::FUSE_WRITE_KILL_SUIDGID).then(|| request.uid()),
-        };
-        let is_durable = flags.0 & libc::O_DSYNC != 0;
-        let serve = move |tree: &Tree, data: &[u8]| match tree
-            .write(handle, offset, data, is_durable, writer)
-        {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(errno(&error)),
+        let caller = Caller::from(request);
+        let serve = move |operations: &Operations, data: &[u8]| {
+            let at = (handle, offset);
+            match operations.write(caller, at, data, write_flags, flags.0) {
+                Ok(written) => reply.written(written),
+                Err(error) => reply.error(errno(&error)),
+            }
         };
         self.scheduler.serve(
             serve,
-            |serve| serve(self.tree(), data),
+            |serve| serve(self.operations(), data),
             |serve| {
                 // The session reads its next request into the same memory.
-                let (tree, data) = (Arc::clone(self.tree()), data.to_vec());
-                Box::new(move || serve(&tree, &data))
+                let (operations, data) = (Arc::clone(self.operations()), data.to_vec());
+                Box::new(move || serve(&operations, &data))
             },
         );
     }
@@ -353,8 +342,8 @@ impl Filesystem for MountedTree {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.serve(move |tree| {
-            drop(tree.release(handle));
+        self.serve(move |operations| {
+            drop(operations.tree.release(handle));
             reply.ok();
         });
     }
@@ -367,20 +356,17 @@ impl Filesystem for MountedTree {
         is_data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let kind = if is_data_only {
-            SyncKind::Data
-        } else {
-            SyncKind::All
-        };
-        self.serve(move |tree| answer_empty(tree.sync(handle, kind), reply));
+        self.serve(move |operations| answer_empty(operations.fsync(handle, is_data_only), reply));
     }
 
     fn opendir(&self, request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let user = request.uid();
-        self.serve(move |tree| match tree.open_directory(inode, user) {
-            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
-            Err(error) => reply.error(errno(&error)),
-        });
+        self.serve(
+            move |operations| match operations.tree.open_directory(inode, user) {
+                Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
     }
 
     fn readdir(
@@ -391,8 +377,8 @@ impl Filesystem for MountedTree {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.serve(move |tree| {
-            let result = tree.list(handle, offset, |listed| {
+        self.serve(move |operations| {
+            let result = operations.tree.list(handle, offset, |listed| {
                 let number = INodeNo(listed.number);
                 !reply.add(number, listed.next_offset, listed.kind, &listed.name)
             });
@@ -411,7 +397,8 @@ impl Filesystem for MountedTree {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        self.serve(move |tree| {
+        self.serve(move |operations| {
+            let tree = &operations.tree;
             let result = tree.list_with_attributes(handle, offset, |listed, found| {
                 let number = INodeNo(listed.number);
                 let (next, name) = (listed.next_offset, &listed.name);
@@ -432,7 +419,7 @@ impl Filesystem for MountedTree {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        drop(self.tree().directories.remove(handle));
+        drop(self.operations().tree.directories.remove(handle));
         reply.ok();
     }
 
@@ -444,11 +431,11 @@ impl Filesystem for MountedTree {
         _is_data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.serve(move |tree| answer_empty(tree.sync_directory(handle), reply));
+        self.serve(move |operations| answer_empty(operations.tree.sync_directory(handle), reply));
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        match self.tree().statistics() {
+        match self.operations().tree.statistics() {
             Ok(found) => reply.statfs(
                 found.f_blocks,
                 found.f_bfree,
@@ -473,13 +460,11 @@ impl Filesystem for MountedTree {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let caller = Caller::from(request);
-        let _assumed = Assumed::of(caller, 0);
-        answer_empty(
-            self.tree()
-                .set_xattr(inode, name, value, flags, caller.user),
-            reply,
-        );
+        let (caller, name, value) = (Caller::from(request), name.to_owned(), value.to_vec());
+        self.serve(move |operations| {
+            let result = operations.setxattr(caller, inode, (&name, &value), flags);
+            answer_empty(result, reply);
+        });
     }
 
     fn getxattr(
@@ -490,20 +475,23 @@ impl Filesystem for MountedTree {
         size: u32,
         reply: ReplyXattr,
     ) {
-        answer_xattr(
-            self.tree().get_xattr(inode, name, size, request.uid()),
-            reply,
-        );
+        let result = self
+            .operations()
+            .getxattr(Caller::from(request), inode, name, size);
+        answer_xattr(result, reply);
     }
 
     fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
         let user = request.uid();
-        answer_xattr(self.tree().list_xattrs(inode, size, user), reply);
+        let result = self.operations().tree.list_xattrs(inode, size, user);
+        answer_xattr(result, reply);
     }
 
     fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let user = request.uid();
-        answer_empty(self.tree().remove_xattr(inode, name, user), reply);
+        let (user, name) = (request.uid(), name.to_owned());
+        self.serve(move |operations| {
+            answer_empty(operations.tree.remove_xattr(inode, &name, user), reply);
+        });
     }
 
     fn ioctl(
@@ -531,8 +519,11 @@ impl Filesystem for MountedTree {
         reply: ReplyEmpty,
     ) {
         let caller = Caller::from(request);
-        self.serve(move |tree| {
-            answer_empty(tree.allocate(handle, offset, length, mode, caller), reply);
+        self.serve(move |operations| {
+            let result = operations
+                .tree
+                .allocate(handle, offset, length, mode, caller);
+            answer_empty(result, reply);
         });
     }
 
@@ -545,15 +536,12 @@ impl Filesystem for MountedTree {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        if self.has_writeback_cache {
-            // The kernel does not send its dirty pages first, so the backing's holes may be data.
-            // Without an answer it takes everything for data.
-            return reply.error(Errno::ENOSYS);
-        }
-        self.serve(move |tree| match tree.seek(handle, offset, whence) {
-            Ok(found) => reply.offset(found as i64),
-            Err(error) => reply.error(errno(&error)),
-        });
+        self.serve(
+            move |operations| match operations.lseek(handle, offset, whence) {
+                Ok(found) => reply.offset(found as i64),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
     }
 
     fn copy_file_range(
@@ -571,9 +559,11 @@ impl Filesystem for MountedTree {
     ) {
         let (from, to) = ((handle_in, offset_in), (handle_out, offset_out));
         let caller = Caller::from(request);
-        self.serve(move |tree| match tree.copy(from, to, length, caller) {
-            Ok(copied) => reply.written(copied as u32),
-            Err(error) => reply.error(errno(&error)),
-        });
+        self.serve(
+            move |operations| match operations.tree.copy(from, to, length, caller) {
+                Ok(copied) => reply.written(copied as u32),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
     }
 }

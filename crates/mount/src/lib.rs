@@ -21,14 +21,17 @@ mod listing;
 mod negotiation;
 mod open_files;
 mod opening;
+mod operations;
 mod options;
 mod path_fd;
 mod paths;
 mod restrictions;
+mod ring;
 mod scheduler;
 mod shares;
 mod tree;
 mod xattrs;
 
 pub use file_mount::FileMount;
-pub use options::MountOptions;
+pub use options::{MountOptions, Transport};
+pub use ring::RingCounts;

@@ -3,7 +3,7 @@
 use fuser::{InitFlags, KernelConfig};
 
 /// The largest write in one request; the kernel has a limit of its own, `fs.fuse.max_pages_limit`.
-const WRITE_BYTES_MAX: u32 = 1 << 20;
+pub const WRITE_BYTES_MAX: u32 = 1 << 20;
 
 /// Requests the kernel may have under way in the background: read-ahead and asynchronous direct I/O.
 const BACKGROUND_REQUESTS_MAX: u16 = 64;

@@ -2,6 +2,8 @@
 //! and files whose every write must be durable. Such a write is one request wherever it begins, needs
 //! no second one to be durable, and is copied once less.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use fuser::{FopenFlags, InitFlags, KernelConfig};
 
 /// See the module.
@@ -9,18 +11,19 @@ use fuser::{FopenFlags, InitFlags, KernelConfig};
 pub struct Opening {
     /// The kernel keeps its pages right when writes bypass them. Not where it gathers pages: a direct
     /// read would find the file shorter than the kernel knows it to be, and return nothing.
-    passes_pages: bool,
+    passes_pages: AtomicBool,
 }
 
 impl Opening {
     /// Asks the kernel for what it takes: mappings must work as ever, and pages read in while they were
     /// being written must be dropped. Linux 6.18 drops them, as the tests see; older ones are not
     /// relied on.
-    pub fn negotiate(&mut self, config: &mut KernelConfig, has_writeback_cache: bool) {
+    pub fn negotiate(&self, config: &mut KernelConfig, has_writeback_cache: bool) {
         let name = rustix::system::uname();
         if !has_writeback_cache && is_at_least(&name.release().to_string_lossy(), (6, 18)) {
             let mapped = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
-            self.passes_pages = mapped.is_ok();
+            // Before the first request, which the session hands to its threads.
+            self.passes_pages.store(mapped.is_ok(), Ordering::Relaxed);
         }
     }
 
@@ -30,7 +33,7 @@ impl Opening {
         let access = flags & libc::O_ACCMODE;
         let only_writes = access == libc::O_WRONLY;
         let is_durable = access != libc::O_RDONLY && flags & libc::O_DSYNC != 0;
-        match self.passes_pages && (only_writes || is_durable) {
+        match self.passes_pages.load(Ordering::Relaxed) && (only_writes || is_durable) {
             true => FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_DIRECT_IO,
             false => FopenFlags::FOPEN_KEEP_CACHE,
         }
@@ -76,9 +79,9 @@ mod tests {
             libc::O_WRONLY | libc::O_APPEND,
             libc::O_RDWR | libc::O_SYNC,
         ];
-        let mut opening = Opening::default();
+        let opening = Opening::default();
         assert_eq!(flags.map(|flags| direct(&opening, flags)), [false; 4]);
-        opening.passes_pages = true;
+        opening.passes_pages.store(true, Ordering::Relaxed);
         let found = flags.map(|flags| direct(&opening, flags));
         assert_eq!(found, [false, false, true, true]);
     }

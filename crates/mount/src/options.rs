@@ -1,8 +1,27 @@
 //! How a directory is served, as its user chooses.
 
+/// What brings the kernel's requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// The one that measurements favour: `/dev/fuse`, or io_uring where the kernel offers it and
+    /// [`AUTO_PREFERS_IO_URING`] says so.
+    #[default]
+    Auto,
+    /// Reads and writes of `/dev/fuse`.
+    DevFuse,
+    /// io_uring, a queue for each core (Linux 6.14, where `enable_uring` of the module `fuse` is on); a mount
+    /// fails where the kernel does not offer it.
+    IoUring,
+}
+
+/// What measurements say (docs/measured/performance.md).
+pub const AUTO_PREFERS_IO_URING: bool = false;
+
 /// How a directory is served.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
+    /// What brings the kernel's requests.
+    pub transport: Transport,
     /// Threads that serve requests that do not wait; those that wait go to helper threads.
     pub threads: usize,
     /// Let the kernel keep what was written until it is synced: buffered writes cost no request then,
@@ -18,6 +37,7 @@ pub struct MountOptions {
 impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
+            transport: Transport::Auto,
             threads: 2,
             writeback_cache: false,
             keeps_cores_awake: true,

@@ -9,6 +9,9 @@ use rustix::process::Signal;
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// Whether the kernel offers its requests by io_uring.
+const OFFER: &str = "/sys/module/fuse/parameters/enable_uring";
+
 /// What stands between the program and the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
@@ -18,6 +21,8 @@ pub enum Form {
     Mount,
     /// `forebay mount --writeback-cache`.
     MountWriteback,
+    /// `forebay mount --transport io-uring`.
+    MountIoUring,
     /// `forebay run`.
     Preload,
 }
@@ -28,16 +33,26 @@ impl Form {
             Form::Plain => "plain",
             Form::Mount => "mount",
             Form::MountWriteback => "mount_writeback",
+            Form::MountIoUring => "mount_io_uring",
             Form::Preload => "preload",
         }
     }
 
     pub fn is_mounted(self) -> bool {
-        matches!(self, Form::Mount | Form::MountWriteback)
+        matches!(
+            self,
+            Form::Mount | Form::MountWriteback | Form::MountIoUring
+        )
     }
 
     pub fn lacks(self) -> Option<&'static str> {
-        mount_obstacle().filter(|_| self.is_mounted())
+        let is_offered = || std::fs::read_to_string(OFFER).is_ok_and(|text| text.trim() == "Y");
+        match self {
+            Form::MountIoUring if !is_offered() => {
+                Some("needs echo Y > /sys/module/fuse/parameters/enable_uring")
+            }
+            _ => mount_obstacle().filter(|_| self.is_mounted()),
+        }
     }
 }
 
@@ -93,6 +108,9 @@ impl Place {
         mount.arg("--pool").arg(self.pool());
         if self.form == Form::MountWriteback {
             mount.arg("--writeback-cache");
+        }
+        if self.form == Form::MountIoUring {
+            mount.args(["--transport", "io-uring"]);
         }
         // What it prints tells; of a dead mount the kernel may still show the root.
         self.daemon = Some(self.env.start(&mut mount)?);

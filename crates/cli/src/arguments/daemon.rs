@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use forebay_command::disks::DiskSettings;
 use forebay_command::{LogFormat, LogLevel, Trust, size};
+use forebay_mount::Transport;
 
 use crate::arguments::pool::Opening;
 use crate::config::{Settings, Switch, Tunables};
@@ -44,6 +45,7 @@ pub struct ServeOptions {
   forebay create /dev/shm/forebay/pool --size 1G
   mkdir -p /srv/data /mnt/data
   forebay mount /srv/data /mnt/data --pool /dev/shm/forebay/pool
+  forebay mount /srv/data /mnt/data --pool /dev/shm/forebay/pool --transport io-uring
 
 Programs use /mnt/data and nothing else while it is mounted. umount, SIGTERM or Ctrl-C ends it and \
 brings /srv/data up to date; files in use are waited for until the deadline, or until the second \
@@ -62,6 +64,9 @@ pub struct MountArguments {
     /// Threads that serve requests.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
+    /// What brings the kernel's requests; io-uring needs Linux 6.14 and enable_uring of its module fuse.
+    #[arg(long, value_enum, default_value_t = TransportName::Auto)]
+    pub transport: TransportName,
     /// Let the kernel keep buffered writes until they are synced: faster, but a write of several
     /// blocks may then survive a crash in part.
     #[arg(long)]
@@ -90,6 +95,27 @@ pub struct MountArguments {
     /// Least important events that are logged [default: info].
     #[arg(long, value_enum)]
     pub log_level: Option<LogLevel>,
+}
+
+/// How the kernel's requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TransportName {
+    /// The faster one, as measured: dev-fuse.
+    Auto,
+    /// Reads and writes of /dev/fuse.
+    DevFuse,
+    /// io_uring, a queue for each core.
+    IoUring,
+}
+
+impl From<TransportName> for Transport {
+    fn from(name: TransportName) -> Transport {
+        match name {
+            TransportName::Auto => Transport::Auto,
+            TransportName::DevFuse => Transport::DevFuse,
+            TransportName::IoUring => Transport::IoUring,
+        }
+    }
 }
 
 /// A pool that a daemon serves.

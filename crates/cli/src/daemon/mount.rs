@@ -43,6 +43,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
                 .accept_stale(arguments.accept_stale),
         ),
         &MountOptions {
+            transport: arguments.transport.into(),
             threads: usize::from(arguments.threads),
             writeback_cache: arguments.writeback_cache,
             keeps_cores_awake: !arguments.cores_may_sleep,

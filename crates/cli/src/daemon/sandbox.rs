@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 
 use forebay_command::Failure;
 use libc::c_long;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter_all_threads,
+};
 
 /// Forbidden to every daemon.
 const FORBIDDEN: &[c_long] = &[
@@ -91,7 +94,17 @@ fn program(daemon: Daemon) -> Result<BpfProgram, seccompiler::BackendError> {
     let is_forbidden = |call: &&c_long| daemon == Daemon::Disks || **call != libc::SYS_mknodat;
     let calls = FORBIDDEN.iter().filter(is_forbidden).chain(more);
     // No conditions: whatever its arguments are.
-    let rules: BTreeMap<i64, _> = calls.map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, _> = calls.map(|call| (*call, Vec::new())).collect();
+    if daemon == Daemon::Directory {
+        // A thread that makes a file for a caller takes that one's umask, which would be all threads' else.
+        let own = libc::CLONE_FS as u64;
+        let else_forbidden =
+            SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, own)?;
+        rules.insert(
+            libc::SYS_unshare,
+            vec![SeccompRule::new(vec![else_forbidden])?],
+        );
+    }
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()

@@ -16,6 +16,8 @@ mod mirror;
 mod mirror_of_three;
 mod mount;
 mod names;
+#[path = "../../../mount/tests/semantics/offer.rs"]
+mod offer;
 mod one_copy;
 mod ownership;
 mod pages;
@@ -25,6 +27,7 @@ mod sandbox;
 mod service;
 mod test_env;
 mod top;
+mod transports;
 mod ublk;
 mod vhost;
 mod witness;

@@ -42,6 +42,27 @@ fn ctrl_c_brings_the_directory_up_to_date() {
 }
 
 #[test]
+fn a_sandboxed_daemon_took_one_callers_umask_for_all() {
+    let Some(env) = env("a_sandboxed_daemon_took_one_callers_umask_for_all") else {
+        return;
+    };
+    let daemon = mount(&env, &["--sandbox", "on"]);
+    // Of the thread that started it, which makes no files.
+    let umask = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", daemon.process.id())).unwrap();
+        let mut lines = status
+            .lines()
+            .filter_map(|line| line.strip_prefix("Umask:"));
+        lines.next().unwrap().trim().to_owned()
+    };
+    let before = umask();
+    assert_ne!(before, "0000", "the tests run with a umask");
+    File::create(env.path("mount/file")).unwrap();
+    assert_eq!(umask(), before);
+    daemon.end();
+}
+
+#[test]
 fn umount_ends_the_daemon() {
     let Some(env) = env("umount_ends_the_daemon") else {
         return;

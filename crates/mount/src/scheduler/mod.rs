@@ -83,6 +83,11 @@ impl Scheduler {
         self.pollers.begin(device);
     }
 
+    /// A request has come that no thread of the session serves.
+    pub fn note(&self) {
+        self.cores.note(now_ms());
+    }
+
     /// Called by a thread of the session with a request that it has read: serves it by `here`, or has it
     /// served elsewhere as `overflow` makes it fit for that. Returns when the thread is to read the next
     /// one.

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay::{Pool, PoolOptions};
 use forebay_files::FileBufferOptions;
-use forebay_mount::{FileMount, MountOptions};
+use forebay_mount::{FileMount, MountOptions, Transport};
+
+use crate::offer::{has_rings, with_the_offer};
 
 const POOL_BYTES: u64 = 64 << 20;
 
@@ -44,6 +46,13 @@ impl Mounted {
             skip(test, "needs root and /dev/fuse");
             return None;
         }
+        if crate::TRANSPORT == Transport::IoUring && !has_rings() {
+            skip(
+                test,
+                "this kernel has no FUSE over io_uring, or allows no io_uring",
+            );
+            return None;
+        }
         let scratch = tempfile::tempdir().unwrap();
         for folder in ["data", "mount"] {
             std::fs::create_dir(scratch.path().join(folder)).unwrap();
@@ -62,13 +71,25 @@ impl Mounted {
 
     /// Mounts the same directory.
     pub fn mount_with(&self, options: &MountOptions) -> std::io::Result<FileMount> {
+        match crate::TRANSPORT {
+            Transport::IoUring => with_the_offer(true, || self.mount_now(options)),
+            _ => self.mount_now(options),
+        }
+    }
+
+    /// As [`Mounted::mount_with`], with whatever the kernel offers.
+    pub fn mount_now(&self, options: &MountOptions) -> std::io::Result<FileMount> {
         let buffer = FileBufferOptions::new(self.scratch.path().join("pool"));
         let has_ended = Arc::clone(&self.has_ended);
+        let options = MountOptions {
+            transport: crate::TRANSPORT,
+            ..options.clone()
+        };
         FileMount::new(
             &self.data(""),
             &self.scratch.path().join("mount"),
             &buffer,
-            options,
+            &options,
             move || has_ended.store(true, Ordering::SeqCst),
         )
     }

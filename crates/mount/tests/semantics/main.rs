@@ -5,5 +5,9 @@ mod bytes;
 mod ending;
 mod fixture;
 mod names;
+mod offer;
 mod restrictions;
 mod users;
+
+/// What brings the requests of this program's mounts.
+const TRANSPORT: forebay_mount::Transport = forebay_mount::Transport::DevFuse;
