@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
+use std::sync::Once;
 
 use fuser::Request;
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
@@ -89,12 +90,18 @@ fn own() -> (Uid, Gid) {
     (nix::unistd::geteuid(), nix::unistd::getegid())
 }
 
+/// That they do is said once.
+static UMASKS_MIX: Once = Once::new();
+
 /// The umask is the process's unless a thread has a copy of its own.
 pub fn take_own_umask() {
     if !HAS_OWN_UMASK.get() {
-        // SAFETY: only the working directory, root and umask become the thread's own; descriptors
-        // stay shared. It fails for want of memory alone, and then umasks of concurrent callers mix.
-        let _ = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) };
-        HAS_OWN_UMASK.set(true);
+        // SAFETY: only the working directory, root and umask become the thread's own; descriptors stay shared.
+        match unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) } {
+            Ok(()) => HAS_OWN_UMASK.set(true),
+            Err(error) => UMASKS_MIX.call_once(|| {
+                tracing::warn!(%error, "umasks of concurrent callers mix: unshare(CLONE_FS) is refused here");
+            }),
+        }
     }
 }

@@ -155,9 +155,9 @@ impl FileMount {
 }
 
 fn not_mounted(directory: &Path, error: &io::Error) -> io::Error {
-    let message = match error.kind() {
-        // It says what is missing.
-        io::ErrorKind::Unsupported => error.to_string(),
+    // One of ours says what is missing.
+    let message = match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::Unsupported, None) => error.to_string(),
         _ => format!(
             "nothing could be mounted on {} through /dev/fuse ({error}); run as root, or install fuse3",
             directory.display()

@@ -9,7 +9,7 @@ pub enum Transport {
     Auto,
     /// Reads and writes of `/dev/fuse`.
     DevFuse,
-    /// io_uring, a queue for each core (Linux 6.14, where `enable_uring` of the module `fuse` is on); a mount
+    /// io_uring, a queue for each core (Linux 6.18.3, where `enable_uring` of the module `fuse` is on); a mount
     /// fails where the kernel does not offer it.
     IoUring,
 }

@@ -64,7 +64,7 @@ pub struct MountArguments {
     /// Threads that serve requests.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
-    /// What brings the kernel's requests; io-uring needs Linux 6.14 and enable_uring of its module fuse.
+    /// What brings the kernel's requests; io-uring needs Linux 6.18.3 and enable_uring of its module fuse.
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     pub transport: TransportName,
     /// Let the kernel keep buffered writes until they are synced: faster, but a write of several

@@ -4,13 +4,13 @@
 use std::io;
 use std::ops::Range;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Threads of all queues together, as many as requests that wait for the backing by `/dev/fuse`.
 const THREADS: usize = 64;
 
 /// Of each queue at least, and at most. One whose core is not there needs a single one.
-const THREADS_MIN: usize = 4;
+const THREADS_MIN: usize = 8;
 const THREADS_MAX: usize = 32;
 
 /// Which cores there may be, and which there are.
@@ -69,9 +69,11 @@ fn parse(text: &str) -> Option<Vec<usize>> {
     Some(cores)
 }
 
-/// Keeps this thread on the core, where the process may use that one; elsewhere it is right as well, and slower.
+/// Keeps this thread on the core, if that is one of those that it was given; elsewhere it is right as well, and slower.
 pub fn pin(core: usize) {
-    if core < CpuSet::MAX_CPU {
+    let is_given =
+        sched_getaffinity(None).is_ok_and(|given| core < CpuSet::MAX_CPU && given.is_set(core));
+    if is_given {
         let mut only = CpuSet::new();
         only.set(core);
         if let Err(error) = sched_setaffinity(None, &only) {
@@ -106,7 +108,7 @@ mod tests {
         assert_eq!(threads(&cores(2, 2)), [32, 32]);
         assert_eq!(threads(&cores(4, 1)), [32, 1, 1, 1]);
         assert_eq!(threads(&cores(8, 8)), [8; 8]);
-        assert_eq!(threads(&cores(64, 64)), [4; 64]);
+        assert_eq!(threads(&cores(64, 64)), [8; 64]);
         let here = Cores::of_this_machine().unwrap();
         assert!(here.queues().len() >= here.online.len());
     }

@@ -6,8 +6,8 @@
 //! and the wait for the next request are one system call, and caller and thread meet on one core.
 //!
 //! Guarantees: a request is answered once, by the thread that took it; a thread ends only when the kernel takes its
-//! entry away, which is the mount's end. Notices of forgotten inodes and of interrupts still come by
-//! `/dev/fuse`, and so does everything until each queue has an entry.
+//! entry away at the mount's end, and the daemon ends with a thread that loses it before. Notices of forgotten inodes and
+//! of interrupts still come by `/dev/fuse`. The kernel holds all other requests back until each queue has an entry.
 
 mod cores;
 mod dispatch;
@@ -35,7 +35,7 @@ use cores::Cores;
 use entry::Entry;
 
 /// What the kernel has to be for it, said where it is not.
-const REMEDY: &str = "Linux 6.14 or later has it after `echo Y > /sys/module/fuse/parameters/enable_uring`, \
+const REMEDY: &str = "Linux 6.18.3 or later has it (6.14 as well, with a fault that can crash it) after `echo Y > /sys/module/fuse/parameters/enable_uring`, \
                       and --transport dev-fuse needs neither";
 
 /// The rings of one mount.
@@ -116,12 +116,11 @@ impl Rings {
             return Ok(());
         }
         let (cores, device) = (Cores::of_this_machine()?, Arc::new(device));
-        let mut threads = Vec::new();
-        let mut counts = Vec::new();
+        let mut threads = 0;
         for queue in cores.queues() {
             for _ in 0..cores.threads_of(queue) {
                 let thread = Arc::new(Counts::default());
-                counts.push(Arc::clone(&thread));
+                self.counts.lock().push(Arc::clone(&thread));
                 let server = Server {
                     queue,
                     is_pinned: cores.is_online(queue),
@@ -130,22 +129,23 @@ impl Rings {
                     scheduler: Arc::clone(scheduler),
                     counts: thread,
                 };
-                threads.push(server.start()?);
+                // At once: the mount may end meanwhile, and waits for those that are here.
+                self.threads.lock().push(server.start()?);
+                threads += 1;
             }
         }
         tracing::info!(
             queues = cores.queues().len(),
-            threads = threads.len(),
+            threads,
             "requests come by io_uring"
         );
-        *self.threads.lock() = threads;
-        *self.counts.lock() = counts;
         Ok(())
     }
 
     /// Waits until the threads have ended, which they do when the mount has.
     pub fn join(&self) {
-        for thread in std::mem::take(&mut *self.threads.lock()) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
             // A panic has been reported, and ended the daemon.
             let _ = thread.join();
         }
@@ -211,7 +211,6 @@ impl Server {
         if self.is_pinned {
             cores::pin(self.queue);
         }
-        // Before the daemon gives up the system call that this needs.
         credentials::take_own_umask();
         let entry = Entry::new(
             self.device.as_fd(),
@@ -254,8 +253,11 @@ impl Server {
             Errno::CANCELED,
             Errno::NOENT,
         ];
-        if !is_orderly.contains(&Errno::from_io_error(&ended).unwrap_or(Errno::IO)) {
-            tracing::error!(error = %ended, queue = self.queue, "the kernel took a ring's entry away");
-        }
+        // Callers whose request is in a lost entry would sleep for ever; a daemon that ends lets them go.
+        assert!(
+            is_orderly.contains(&Errno::from_io_error(&ended).unwrap_or(Errno::IO)),
+            "the kernel took an entry of queue {} away: {ended}",
+            self.queue
+        );
     }
 }
