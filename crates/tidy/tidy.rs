@@ -50,6 +50,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay",
             "forebay-dax",
             "forebay-harness",
+            "forebay-log",
             "forebay-pmem",
             "forebay-serve",
         ],
