@@ -100,6 +100,7 @@ tests_and_images() {
     for engine in forebay-checksum forebay-mirror forebay-parity classic ubj tinca spindle; do
         step "crash-images-$engine" 60 check run --engine "$engine" --images 20000
     done
+    step crash-images-ssd 60 check run --engine ssd --images 100000
     for engine in classic ubj tinca spindle; do
         step "crash-images-$engine-cleaner" 30 check run --engine "$engine" --cleaner --images 10000
     done

@@ -16,6 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("harness", &[]),
     ("cache", &["forebay-pmem"]),
     ("dax", &["forebay-pmem"]),
+    ("log", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
     ("tvarak", &["forebay-pmem"]),
     ("volatile", &["forebay"]),
@@ -38,6 +39,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay-files",
             "forebay-harness",
             "forebay-lab",
+            "forebay-log",
             "forebay-pmem",
             "forebay-volatile",
         ],
@@ -48,6 +50,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay",
             "forebay-dax",
             "forebay-harness",
+            "forebay-log",
             "forebay-pmem",
             "forebay-serve",
         ],
@@ -115,7 +118,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// The crates that a user's machine runs. They link nothing that stands beside them to compare, verify or
 /// measure.
 const PRODUCT: &[&str] = &[
-    "pmem", "cache", "dax", "serve", "files", "mount", "command", "capi", "preload", "cli",
+    "pmem", "log", "cache", "dax", "serve", "files", "mount", "command", "capi", "preload", "cli",
 ];
 
 /// Which of its layers each layer of the library `crates/cache` may name, the lowest first; all of them may

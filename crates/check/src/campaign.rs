@@ -132,7 +132,7 @@ impl Campaign<'_> {
                     let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
                     self.corners(&mut templates, seed).err()
                 }
-                subject if subject != Subject::Files && turn.is_multiple_of(24) => {
+                subject if !subject.is_random() && turn.is_multiple_of(24) => {
                     let turn = self.next_systematic.fetch_add(1, Ordering::Relaxed);
                     self.systematic(&mut self.explorer(&mut templates), turn)
                         .err()
@@ -402,7 +402,10 @@ mod tests {
             (Subject::PoolMirrored, 1_000),
             (Subject::PoolRows, 1_000),
         ];
-        for (subject, images) in pools.into_iter().chain([(Subject::Files, 60)]) {
+        for (subject, images) in pools
+            .into_iter()
+            .chain([(Subject::Files, 60), (Subject::Ssd, 2_000)])
+        {
             let outcome = run_alone(subject, images);
             assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
             assert!(outcome.distinct >= images);

@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 struct Choice {
     /// forebay, forebay-in-dram (its entry table in DRAM), forebay-checksum, forebay-mirror, files, classic, ubj,
-    /// tinca, spindle, or forebay-engine (Forebay behind the engines' trait)
+    /// tinca, spindle, forebay-engine (Forebay behind the engines' trait), or ssd (the engine of pools on an SSD)
     #[arg(long, value_name = "ENGINE", default_value = "forebay")]
     engine: Subject,
     /// The paper's protocol exactly as printed

@@ -16,6 +16,7 @@ use crate::process::Process;
 use crate::rebuilt;
 use crate::scenario::Script;
 use crate::scheduler::Policy;
+use crate::ssd;
 use crate::story::Story;
 use crate::subject::{Subject, Templates};
 use crate::verdict::{image_hash, recover, verify};
@@ -143,8 +144,8 @@ impl<'a, T: Tally> Explorer<'a, T> {
             scenario: scenario.clone(),
             text,
         };
-        if self.subject == Subject::Files {
-            return self.run_files(scenario).map_err(violation);
+        if self.subject.is_random() {
+            return self.run_random(scenario).map_err(violation);
         }
         let (shape, script, policy, rng) = scenario.expand(self.subject);
         if self.tracing == Tracing::Words {
@@ -178,11 +179,9 @@ impl<'a, T: Tally> Explorer<'a, T> {
         self.run_and_crash(&mut story, chapter).map_err(violation)
     }
 
-    fn run_files(&mut self, scenario: &Scenario) -> Result<u64, String> {
+    fn run_random(&mut self, scenario: &Scenario) -> Result<u64, String> {
         let Scenario::Random(seed) = scenario else {
-            return Err(format!(
-                "the file buffer has no scenario {scenario}, only seeds"
-            ));
+            return Err(format!("there is no scenario {scenario} of it, only seeds"));
         };
         let tally = &mut |hash, is_killed| {
             let traits = Traits {
@@ -192,7 +191,10 @@ impl<'a, T: Tally> Explorer<'a, T> {
             self.tally.image(hash, traits)
         };
         let is_told = self.tracing == Tracing::Words;
-        files::run(self.templates.files()?, *seed, is_told, tally)?;
+        match self.subject {
+            Subject::Files => files::run(self.templates.files()?, *seed, is_told, tally)?,
+            _ => ssd::run(*seed, is_told, tally)?,
+        }
         Ok(0)
     }
 

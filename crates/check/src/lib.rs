@@ -38,6 +38,7 @@ mod rows;
 mod scenario;
 mod scheduler;
 mod search;
+mod ssd;
 mod story;
 mod subject;
 mod systematic;

@@ -74,8 +74,9 @@ impl Fault {
             }
         });
         let files = faults_of!(forebay_files::mutants, |_| Subject::Files);
+        let ssd = faults_of!(forebay_log::mutants, |_| Subject::Ssd);
         let own = pool.into_iter().chain(medium);
-        own.chain(lab).chain(files).collect()
+        own.chain(lab).chain(files).chain(ssd).collect()
     }
 
     fn named(name: &str) -> Result<Fault> {

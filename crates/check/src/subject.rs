@@ -27,6 +27,8 @@ const CHECKSUM: &str = "forebay-checksum";
 const MIRRORED: &str = "forebay-mirror";
 /// And those in which large transactions fill rows with parity.
 const ROWS: &str = "forebay-parity";
+/// And the engine of pools on an SSD.
+const SSD: &str = "ssd";
 
 /// What is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub enum Subject {
     },
     /// The durable file buffer over a real directory.
     Files,
+    /// The engine of pools on an SSD, on the shadow device.
+    Ssd,
 }
 
 impl Subject {
@@ -70,6 +74,11 @@ impl Subject {
             self,
             Subject::Pool | Subject::PoolInDram | Subject::PoolChecksum
         ) || self.is_mirrored()
+    }
+
+    /// Whether all of its scenarios are drawn from seeds.
+    pub fn is_random(self) -> bool {
+        matches!(self, Subject::Files | Subject::Ssd)
     }
 
     /// Whether its members hold the same.
@@ -141,6 +150,7 @@ impl Subject {
                 format!(" --engine {maker}{printed}{cleaner}")
             }
             Subject::Files => String::from(" --engine files"),
+            Subject::Ssd => format!(" --engine {SSD}"),
         }
     }
 
@@ -162,6 +172,7 @@ impl Subject {
                 format!("{what}_{maker}{printed}{cleaner}")
             }
             Subject::Files => format!("{what}_files"),
+            Subject::Ssd => format!("{what}_{SSD}"),
         }
     }
 
@@ -174,7 +185,7 @@ impl Subject {
                 as_printed,
                 has_cleaner,
             } => engine_scenario::random_shape(rng, maker, as_printed, has_cleaner),
-            _ => unreachable!("files have no shape"),
+            _ => unreachable!("files and SSDs have no shape"),
         }
     }
 
@@ -196,7 +207,7 @@ impl Subject {
                 as_printed,
                 has_cleaner,
             } => engine_scenario::systematic_script(number, maker, as_printed, has_cleaner),
-            _ => unreachable!("files have no systematic scripts"),
+            _ => unreachable!("files and SSDs have no systematic scripts"),
         }
     }
 }
@@ -212,6 +223,7 @@ impl FromStr for Subject {
             MIRRORED => Ok(Subject::PoolMirrored),
             ROWS => Ok(Subject::PoolRows),
             "files" => Ok(Subject::Files),
+            SSD => Ok(Subject::Ssd),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {
                 Ok(name) => Ok(Subject::engine(name, false)),

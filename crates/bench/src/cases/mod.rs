@@ -21,6 +21,7 @@ mod recovery;
 mod replacement;
 mod rows;
 mod scaling;
+mod ssd;
 
 pub use bench::Bench;
 pub use nbd::serve as nbd_server;
@@ -161,6 +162,18 @@ pub const CASES: &[Case] = &[
     Case {
         rows: &[("page_pool_cold_open_ms_per_gib", Reported)],
         run: page_pool::cold_open,
+    },
+    Case {
+        rows: &[
+            ("ssd_1x4k_device_pages", AtMost(2.05)),
+            ("ssd_1x4k_flushes", AtMost(1.01)),
+            ("ssd_16x4k_pages_per_block", AtMost(1.10)),
+            ("ssd_commit_1x4k_vs_bare", AtLeast(0.90)),
+            ("ssd_commit_16x4k_vs_bare_4k", AtLeast(0.85)),
+            ("ssd_commit_4threads_vs_bare", AtLeast(1.1)),
+            ("ssd_commit_16threads_vs_bare", AtLeast(2.0)),
+        ],
+        run: ssd::commits,
     },
     Case {
         rows: &[

@@ -1,0 +1,113 @@
+//! What may be read: the states after each transaction, in the order in which they joined.
+
+use super::disk::Bytes;
+use super::script::{BLOCKS, Change, VOLUMES};
+use crate::content::noise;
+use forebay_log::PAGE_BYTES;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The blocks of all volumes.
+pub type Blocks = Vec<Bytes>;
+
+/// Where a block is among those of all volumes.
+pub fn place(volume: u32, block: u64) -> usize {
+    (volume as usize - 1) * BLOCKS + block as usize
+}
+
+/// States, oldest first: before the first transaction that is not acknowledged, and after it and each that follows.
+#[derive(Clone)]
+pub struct Oracle {
+    states: VecDeque<Blocks>,
+}
+
+impl Oracle {
+    /// Nothing is under way.
+    pub fn new(blocks: Blocks) -> Oracle {
+        assert_eq!(blocks.len(), BLOCKS * VOLUMES as usize);
+        Oracle {
+            states: VecDeque::from([blocks]),
+        }
+    }
+
+    /// A transaction has joined.
+    pub fn join(&mut self, changes: &[Change]) {
+        let mut blocks = self.newest().clone();
+        for change in changes {
+            apply(&mut blocks, change);
+        }
+        self.states.push_back(blocks);
+    }
+
+    /// The oldest one under way is acknowledged.
+    pub fn acknowledge(&mut self) {
+        self.states.pop_front();
+        assert!(
+            !self.states.is_empty(),
+            "only what has joined is acknowledged"
+        );
+    }
+
+    /// What readers see: everything acknowledged.
+    pub fn published(&self) -> &Blocks {
+        self.states.front().expect("there is one")
+    }
+
+    /// The state with everything that has joined.
+    pub fn newest(&self) -> &Blocks {
+        self.states.back().expect("there is one")
+    }
+
+    /// Somebody changes a block behind the pool's back, while nothing is under way.
+    pub fn change(&mut self, place: usize, bytes: &Bytes) {
+        for state in &mut self.states {
+            state[place] = bytes.clone();
+        }
+    }
+
+    /// Which of the states was found; the error names a block that is in none.
+    pub fn find(&self, found: &[Bytes]) -> Result<Blocks, String> {
+        if let Some(state) = self.states.iter().find(|state| **state == found) {
+            return Ok(state.clone());
+        }
+        let is_in_none = |(place, bytes): &(usize, &Bytes)| {
+            !self.states.iter().any(|state| state[*place] == **bytes)
+        };
+        let wrong = found.iter().enumerate().find(is_in_none);
+        let states = self.states.len();
+        Err(match wrong {
+            Some((place, _)) => format!("block {place} is as in none of {states} states"),
+            None => format!("the blocks are of different states, of {states}"),
+        })
+    }
+}
+
+fn apply(blocks: &mut Blocks, change: &Change) {
+    match *change {
+        Change::Whole {
+            volume,
+            block,
+            seed,
+        } => blocks[place(volume, block)] = Arc::new(noise(seed, PAGE_BYTES)),
+        Change::Part {
+            volume,
+            block,
+            offset,
+            len,
+            seed,
+        } => {
+            let old = &mut blocks[place(volume, block)];
+            let mut bytes = old.to_vec();
+            bytes[offset..offset + len].copy_from_slice(&noise(seed, len));
+            *old = Arc::new(bytes);
+        }
+        Change::Zero {
+            volume,
+            first,
+            count,
+        } => {
+            let first = place(volume, first);
+            blocks[first..first + count as usize].fill(Arc::new(vec![0; PAGE_BYTES]));
+        }
+    }
+}

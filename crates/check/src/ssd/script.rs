@@ -1,0 +1,224 @@
+//! What is done, drawn from a seed.
+
+use forebay_log::shadow::Fault;
+use forebay_log::{PAGE_BYTES, Transaction};
+
+/// Volumes.
+pub const VOLUMES: u32 = 2;
+/// Blocks of each.
+pub const BLOCKS: usize = 8;
+
+/// A change of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    Whole {
+        volume: u32,
+        block: u64,
+        seed: u64,
+    },
+    Part {
+        volume: u32,
+        block: u64,
+        offset: usize,
+        len: usize,
+        seed: u64,
+    },
+    Zero {
+        volume: u32,
+        first: u64,
+        count: u64,
+    },
+}
+
+/// A step.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A transaction joins.
+    Join(Vec<Change>),
+    /// A group goes to the device.
+    Submit,
+    /// One of those under way comes back.
+    Complete(usize),
+    /// It comes back with an error.
+    Fail(usize, Fault),
+    /// A transaction from its beginning to its end, as a lone thread commits it.
+    Commit(Vec<Change>),
+    /// A block is read.
+    Read(u32, u64),
+    /// A block is looked for, and read at the end of the next such step.
+    ReadSlowly(u32, u64),
+    /// A block that is missing is filled from its backing.
+    Fill(u32, u64),
+    /// A volume's write-back goes on, begun if none is under way.
+    WriteBack(u32),
+    /// Recycling goes on, begun if none is under way.
+    Recycle,
+    /// The pool lets go of a volume's blocks, and somebody else changes one.
+    Forget(u32, u64, u64),
+    /// Some blocks of the disks fail, or none.
+    FailDisks(bool),
+}
+
+/// What all incarnations have in common.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// Bytes that a crash never tears.
+    pub unit: usize,
+    /// Groups under way at once.
+    pub depth: u32,
+    pub segment_pages: u32,
+    pub segments: u32,
+    /// How often what is done; the mix of a story.
+    weights: [u32; 12],
+    /// Few blocks are written again and again.
+    is_hot: bool,
+}
+
+impl Script {
+    /// A story's.
+    pub fn draw(rng: &mut fastrand::Rng) -> Script {
+        let weights = match rng.u8(..6) {
+            // Much is carried forward, while its blocks are written again.
+            0 | 1 => [10, 6, 6, 0, 4, 4, 1, 1, 1, 16, 0, 2],
+            // Slow reads, during which the ring laps.
+            2 => [4, 6, 6, 0, 16, 2, 1, 1, 2, 12, 0, 0],
+            // Writes fail.
+            3 => [8, 8, 6, 2, 10, 1, 1, 1, 1, 4, 0, 0],
+            _ => mixed(rng),
+        };
+        Script {
+            unit: [512, PAGE_BYTES][rng.usize(..2)],
+            depth: rng.u32(1..=2),
+            segment_pages: [16, 16, 20, 32][rng.usize(..4)],
+            segments: rng.u32(8..=9),
+            weights,
+            is_hot: rng.bool(),
+        }
+    }
+
+    /// Steps of an incarnation.
+    pub fn steps(&self, rng: &mut fastrand::Rng, number: usize) -> Vec<Step> {
+        let most = [120, 40, 12, 60][number % 4];
+        let count = rng.usize(1..most);
+        (0..count).map(|_| self.step(rng)).collect()
+    }
+
+    fn step(&self, rng: &mut fastrand::Rng) -> Step {
+        let mut pick = rng.u32(..self.weights.iter().sum::<u32>());
+        let mut kind = 0;
+        while pick >= self.weights[kind] {
+            pick -= self.weights[kind];
+            kind += 1;
+        }
+        let (volume, block) = (rng.u32(1..=VOLUMES), self.block(rng));
+        match kind {
+            0 => Step::Join(self.changes(rng)),
+            1 => Step::Submit,
+            2 => Step::Complete(rng.usize(..4)),
+            3 => Step::Fail(
+                rng.usize(..4),
+                [
+                    Fault::Error,
+                    Fault::ErrorButDurable,
+                    Fault::Short,
+                    Fault::NoSpace,
+                ][rng.usize(..4)],
+            ),
+            4 => Step::Commit(self.changes(rng)),
+            5 => Step::Read(volume, block),
+            6 => Step::ReadSlowly(volume, block),
+            7 => Step::Fill(volume, block),
+            8 => Step::WriteBack(volume),
+            9 => Step::Recycle,
+            10 => Step::Forget(volume, block, rng.u64(..)),
+            _ => Step::FailDisks(rng.bool()),
+        }
+    }
+
+    fn block(&self, rng: &mut fastrand::Rng) -> u64 {
+        match self.is_hot && rng.u8(..4) > 0 {
+            true => rng.u64(..2),
+            false => rng.u64(..BLOCKS as u64),
+        }
+    }
+
+    fn changes(&self, rng: &mut fastrand::Rng) -> Vec<Change> {
+        (0..rng.usize(1..=3)).map(|_| self.change(rng)).collect()
+    }
+
+    fn change(&self, rng: &mut fastrand::Rng) -> Change {
+        let (volume, block, seed) = (rng.u32(1..=VOLUMES), self.block(rng), rng.u64(..));
+        match rng.u8(..8) {
+            0 => Change::Zero {
+                volume,
+                first: block,
+                count: rng.u64(1..=BLOCKS as u64 - block),
+            },
+            1 | 2 => {
+                let len = rng.usize(1..=300);
+                Change::Part {
+                    volume,
+                    block,
+                    offset: rng.usize(..PAGE_BYTES - len),
+                    len,
+                    seed,
+                }
+            }
+            _ => Change::Whole {
+                volume,
+                block,
+                seed,
+            },
+        }
+    }
+}
+
+/// Some of everything.
+fn mixed(rng: &mut fastrand::Rng) -> [u32; 12] {
+    let mut weights = [8, 8, 8, 0, 5, 2, 3, 2, 3, 4, 0, 0];
+    for weight in &mut weights {
+        if rng.u8(..4) == 0 {
+            *weight *= rng.u32(0..4);
+        }
+    }
+    weights[3] = u32::from(rng.u8(..4) == 0);
+    weights[10] = u32::from(rng.u8(..3) == 0);
+    weights[11] = u32::from(rng.u8(..3) == 0);
+    // Something is committed in any case.
+    weights[4] += 1;
+    weights
+}
+
+/// The transaction of these changes.
+pub fn transaction(changes: &[Change]) -> Transaction {
+    let mut transaction = Transaction::new();
+    for change in changes {
+        let put = match *change {
+            Change::Whole {
+                volume,
+                block,
+                seed,
+            } => {
+                let bytes = crate::content::noise(seed, PAGE_BYTES);
+                transaction.write(volume, block, &bytes)
+            }
+            Change::Part {
+                volume,
+                block,
+                offset,
+                len,
+                seed,
+            } => {
+                let bytes = crate::content::noise(seed, len);
+                transaction.write_part(volume, block, offset, &bytes)
+            }
+            Change::Zero {
+                volume,
+                first,
+                count,
+            } => transaction.zero(volume, first, count),
+        };
+        put.expect("the script names what is there");
+    }
+    transaction
+}

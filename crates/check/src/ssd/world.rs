@@ -1,0 +1,460 @@
+//! A pool at work: its device, its disks, what has joined and what is acknowledged.
+
+use super::disk::{Disk, DiskState};
+use super::oracle::{Blocks, Oracle, place};
+use super::script::{BLOCKS, Change, Script, Step, VOLUMES, transaction};
+use super::verify::{Left, Verifier, open_pool, read_all};
+use crate::content::noise;
+use forebay_log::shadow::{Fault, Image, ShadowDevice, ShadowState, WriteId};
+use forebay_log::{
+    Flight, Found, Log, LogError, Options, Outcome, PAGE_BYTES, Reading, Recycling, Round, Ticket,
+    create,
+};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A moment's crash is looked at in one of so many; one that leaves nothing in doubt in one of so many.
+const MOMENT_ONE_IN: u8 = 3;
+const SETTLED_ONE_IN: u8 = 12;
+
+/// What a crash has left, and what it may be.
+pub struct Crash {
+    left: Left,
+    oracle: Oracle,
+}
+
+/// A read that is not finished.
+struct SlowRead {
+    reading: Reading,
+    place: usize,
+    /// What the block was, as readers see it, since it began.
+    seen: Vec<Arc<Vec<u8>>>,
+}
+
+/// Write-back or recycling under way, and how far it is.
+enum Maintenance {
+    None,
+    RoundBegun(Round),
+    RoundWritten(Round),
+    Cleaning(Recycling),
+    Carrying(Recycling),
+    Released,
+}
+
+/// The pool.
+pub struct World {
+    device: Arc<ShadowDevice>,
+    disks: Vec<Arc<Disk>>,
+    log: Option<Log>,
+    unit: usize,
+    oracle: Oracle,
+    flights: Vec<(Flight, WriteId)>,
+    /// In the order in which they joined.
+    tickets: VecDeque<Ticket>,
+    slow: Option<SlowRead>,
+    maintenance: Maintenance,
+    moments: Arc<Mutex<Vec<ShadowState>>>,
+    has_failed: bool,
+    /// Steps since.
+    steps_failed: usize,
+}
+
+impl Crash {
+    /// A pool that was just made, in front of disks that hold something.
+    pub fn fresh(script: &Script, seed: u64) -> Result<Crash, String> {
+        let pages = script.segment_pages * (script.segments + 1);
+        let state = ShadowState::new(Image::zeroed(pages as usize), script.unit);
+        let device = Arc::new(ShadowDevice::new(state));
+        let options = Options {
+            seed: Some(seed),
+            segment_pages: Some(script.segment_pages),
+            ..Options::default()
+        };
+        let log = create(device.clone(), options).map_err(|error| error.to_string())?;
+        drop(log);
+        let disk = |volume: u32| {
+            let content =
+                |block| Arc::new(noise(seed ^ u64::from(volume) << 32 ^ block, PAGE_BYTES));
+            (0..BLOCKS as u64).map(content).collect::<Blocks>()
+        };
+        let disks: Vec<Blocks> = (1..=VOLUMES).map(disk).collect();
+        Ok(Crash {
+            oracle: Oracle::new(disks.concat()),
+            left: Left {
+                device: device.state(),
+                disks: disks.into_iter().map(DiskState::new).collect(),
+                is_killed: false,
+            },
+        })
+    }
+}
+
+impl World {
+    /// Opens what a crash has left.
+    pub fn open(crash: Crash, script: &Script, seed: u64) -> Result<World, String> {
+        let Crash { left, oracle } = crash;
+        let device = Arc::new(ShadowDevice::new(left.device));
+        let disks: Vec<_> = left
+            .disks
+            .into_iter()
+            .map(Disk::new)
+            .map(Arc::new)
+            .collect();
+        let log = open_pool(&device, &disks, script.depth, seed)?;
+        let found = oracle.find(&read_all(&log, &disks)?)?;
+        let moments = Arc::new(Mutex::new(Vec::new()));
+        let noted = moments.clone();
+        device.observe(Some(Box::new(move |state: &ShadowState| {
+            noted.lock().expect("alone").push(state.clone());
+        })));
+        Ok(World {
+            device,
+            disks,
+            log: Some(log),
+            unit: script.unit,
+            oracle: Oracle::new(found),
+            flights: Vec::new(),
+            tickets: VecDeque::new(),
+            slow: None,
+            maintenance: Maintenance::None,
+            moments,
+            has_failed: false,
+            steps_failed: 0,
+        })
+    }
+
+    fn log(&self) -> &Log {
+        self.log.as_ref().expect("it is open")
+    }
+
+    /// Whether a write has failed, and some steps more have been tried.
+    pub fn is_poisoned(&self) -> bool {
+        self.steps_failed > 4
+    }
+
+    /// Does a step.
+    pub fn act(&mut self, step: &Step, verifier: &mut Verifier<'_>) -> Result<(), String> {
+        self.steps_failed += usize::from(self.has_failed);
+        match step {
+            Step::Join(changes) => self.join(changes, verifier)?,
+            Step::Submit => self.submit(),
+            Step::Complete(pick) => self.complete(*pick, verifier)?,
+            Step::Fail(pick, fault) => self.fail(*pick, *fault, verifier)?,
+            Step::Commit(changes) => self.commit(changes, verifier)?,
+            Step::Read(volume, block) => self.read(*volume, *block)?,
+            Step::ReadSlowly(volume, block) => self.read_slowly(*volume, *block)?,
+            Step::Fill(volume, block) => self.fill(*volume, *block)?,
+            Step::WriteBack(volume) => self.write_back(*volume)?,
+            Step::Recycle => self.recycle()?,
+            Step::Forget(volume, block, seed) => self.forget((*volume, *block, *seed), verifier)?,
+            Step::FailDisks(fails) => self.disks.iter().for_each(|disk| disk.set_fails(*fails)),
+        }
+        self.crash(verifier)?;
+        self.acknowledge();
+        Ok(())
+    }
+
+    /// Verifies some of what crashes at the moments since the last time could have left.
+    fn crash(&mut self, verifier: &mut Verifier<'_>) -> Result<(), String> {
+        let mut moments = std::mem::take(&mut *self.moments.lock().expect("alone"));
+        let disks: Vec<DiskState> = self.disks.iter().map(|disk| disk.state()).collect();
+        moments.push(self.device.state());
+        let has_disks_pending = disks.iter().any(DiskState::has_pending);
+        for moment in moments {
+            let one_in = match moment.has_pending() || has_disks_pending {
+                true => MOMENT_ONE_IN,
+                false => SETTLED_ONE_IN,
+            };
+            if verifier.is_over || verifier.rng.u8(..one_in) > 0 {
+                continue;
+            }
+            let is_killed = verifier.rng.u8(..3) == 0;
+            let left = Left::of(&moment, &disks, is_killed, (&mut verifier.rng, self.unit));
+            verifier.verify(&left, &self.oracle, (self.unit, 0))?;
+        }
+        Ok(())
+    }
+
+    /// What is acknowledged now, and with it everything that joined before.
+    fn acknowledge(&mut self) {
+        let is_durable = |ticket: &Ticket| ticket.outcome() == Some(Outcome::Durable);
+        let durable = self.tickets.iter().rposition(is_durable);
+        for _ in 0..durable.map_or(0, |last| last + 1) {
+            self.tickets.pop_front();
+            self.oracle.acknowledge();
+            if let Some(slow) = &mut self.slow {
+                slow.seen.push(self.oracle.published()[slow.place].clone());
+            }
+        }
+    }
+
+    fn note_join(&mut self, ticket: Ticket, changes: &[Change]) {
+        self.tickets.push_back(ticket);
+        self.oracle.join(changes);
+    }
+
+    fn join(&mut self, changes: &[Change], verifier: &mut Verifier<'_>) -> Result<(), String> {
+        match self.log().stage(transaction(changes)) {
+            Ok(ticket) => self.note_join(ticket, changes),
+            Err(LogError::NoRoom { .. }) => self.make_room(verifier)?,
+            Err(LogError::Poisoned { .. }) if self.has_failed => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self) {
+        let Some(flight) = self.log().take_group() else {
+            return;
+        };
+        let sealed = flight.write_seal(&*self.device);
+        sealed.expect("nothing makes it fail");
+        let id = self
+            .device
+            .submit(flight.page(), &flight.parts(), flight.is_durable());
+        self.flights.push((flight, id));
+    }
+
+    fn take_flight(&mut self, pick: usize) -> Option<(Flight, WriteId)> {
+        let count = self.flights.len();
+        (count > 0).then(|| self.flights.remove(pick % count))
+    }
+
+    fn complete(&mut self, pick: usize, verifier: &mut Verifier<'_>) -> Result<(), String> {
+        let Some((flight, id)) = self.take_flight(pick) else {
+            return Ok(());
+        };
+        self.device.complete(id);
+        self.crash(verifier)?;
+        let finished = self.log().finish(&flight, Ok(()), Duration::ZERO);
+        finished.map_err(|error| error.to_string())?;
+        self.acknowledge();
+        Ok(())
+    }
+
+    fn fail(
+        &mut self,
+        pick: usize,
+        fault: Fault,
+        verifier: &mut Verifier<'_>,
+    ) -> Result<(), String> {
+        let Some((flight, id)) = self.take_flight(pick) else {
+            return Ok(());
+        };
+        let error = self.device.complete_with(id, fault);
+        self.crash(verifier)?;
+        self.has_failed = true;
+        let finished = self.log().finish(&flight, Err(error), Duration::ZERO);
+        match finished {
+            Err(LogError::Device { .. }) => Ok(()),
+            _ => Err("a write has failed and nobody is told".into()),
+        }
+    }
+
+    /// Everything that has joined goes to the device and comes back.
+    fn drain(&mut self, verifier: &mut Verifier<'_>) -> Result<(), String> {
+        loop {
+            self.submit();
+            if self.flights.is_empty() {
+                return Ok(());
+            }
+            self.complete(0, verifier)?;
+            self.crash(verifier)?;
+        }
+    }
+
+    fn commit(&mut self, changes: &[Change], verifier: &mut Verifier<'_>) -> Result<(), String> {
+        if !self.flights.is_empty() {
+            return Ok(());
+        }
+        let before = self.oracle.clone();
+        self.oracle.join(changes);
+        match self.log().commit(transaction(changes)) {
+            Ok(()) => {
+                self.crash(verifier)?;
+                // All that joined before is, too.
+                self.acknowledge();
+                self.oracle.acknowledge();
+                assert!(self.tickets.is_empty());
+                Ok(())
+            }
+            Err(LogError::NoRoom { .. }) => {
+                self.oracle = before;
+                self.make_room(verifier)
+            }
+            Err(LogError::Poisoned { .. }) if self.has_failed => {
+                self.oracle = before;
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// As a thread does that found no room.
+    fn make_room(&mut self, verifier: &mut Verifier<'_>) -> Result<(), String> {
+        self.maintenance = Maintenance::None;
+        self.drain(verifier)?;
+        if self.has_failed {
+            return Ok(());
+        }
+        match self.log().recycle() {
+            Ok(_) | Err(LogError::Backing { .. } | LogError::NoRoom { .. }) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn read(&mut self, volume: u32, block: u64) -> Result<(), String> {
+        let mut bytes = vec![0; PAGE_BYTES];
+        let read = self.log().read(volume, block, &mut bytes);
+        read.map_err(|error| error.to_string())?;
+        match *self.oracle.published()[place(volume, block)] == bytes {
+            true => Ok(()),
+            false => Err("a read sees something else than was acknowledged last".into()),
+        }
+    }
+
+    fn read_slowly(&mut self, volume: u32, block: u64) -> Result<(), String> {
+        if let Some(slow) = self.slow.take() {
+            let mut bytes = vec![0; PAGE_BYTES];
+            let read = self.log().finish_read(&slow.reading, &mut bytes);
+            let read = read.map_err(|error| format!("a slow read: {error}"))?;
+            if read.is_some() && !slow.seen.iter().any(|seen| **seen == bytes) {
+                return Err("a slow read sees what the block was at no time".into());
+            }
+        }
+        let place = place(volume, block);
+        self.slow = Some(SlowRead {
+            reading: self.log().begin_read(volume, block),
+            place,
+            seen: vec![self.oracle.published()[place].clone()],
+        });
+        Ok(())
+    }
+
+    fn fill(&mut self, volume: u32, block: u64) -> Result<(), String> {
+        let reading = self.log().begin_read(volume, block);
+        if reading.found() != Found::Backing {
+            return Ok(());
+        }
+        let mut bytes = vec![0; PAGE_BYTES];
+        let read = self.log().finish_read(&reading, &mut bytes);
+        read.map_err(|error| error.to_string())?;
+        let version = reading.version();
+        match self.log().stage_fill(volume, block, &bytes, version) {
+            Ok(Some(ticket)) => self.note_join(ticket, &[]),
+            Ok(None) | Err(LogError::NoRoom { .. } | LogError::Poisoned { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn write_back(&mut self, volume: u32) -> Result<(), String> {
+        let text = |error: LogError| error.to_string();
+        self.maintenance = match std::mem::replace(&mut self.maintenance, Maintenance::None) {
+            Maintenance::None => Maintenance::RoundBegun(self.log().begin_round(volume)),
+            Maintenance::RoundBegun(mut round) => {
+                self.log().write_round(&mut round).map_err(text)?;
+                Maintenance::RoundWritten(round)
+            }
+            Maintenance::RoundWritten(round) => {
+                match self.log().finish_round(round) {
+                    Ok(()) | Err(LogError::Backing { .. }) => {}
+                    Err(error) => return Err(error.to_string()),
+                }
+                Maintenance::None
+            }
+            other => other,
+        };
+        Ok(())
+    }
+
+    fn recycle(&mut self) -> Result<(), String> {
+        let text = |error: LogError| error.to_string();
+        self.maintenance = match std::mem::replace(&mut self.maintenance, Maintenance::None) {
+            Maintenance::None => match self.log().begin_recycling() {
+                Ok(Some(recycling)) => Maintenance::Cleaning(recycling),
+                Ok(None) => Maintenance::None,
+                Err(LogError::Poisoned { .. }) if self.has_failed => Maintenance::None,
+                Err(error) => return Err(error.to_string()),
+            },
+            Maintenance::Cleaning(mut recycling) => {
+                self.log().clean_segment(&mut recycling).map_err(text)?;
+                Maintenance::Carrying(recycling)
+            }
+            Maintenance::Carrying(recycling) => self.carry_or_release(recycling)?,
+            // The next group says so as well.
+            Maintenance::Released if self.tickets.len() > 1 => Maintenance::None,
+            Maintenance::Released => {
+                match self.log().stage_tail() {
+                    Ok(ticket) => self.note_join(ticket, &[]),
+                    Err(LogError::Poisoned { .. }) if self.has_failed => {}
+                    Err(error) => return Err(error.to_string()),
+                }
+                Maintenance::None
+            }
+            round => round,
+        };
+        Ok(())
+    }
+
+    fn carry_or_release(&mut self, mut recycling: Recycling) -> Result<Maintenance, String> {
+        match self.log().carry(&mut recycling) {
+            Ok(Some(ticket)) => {
+                self.note_join(ticket, &[]);
+                Ok(Maintenance::Carrying(recycling))
+            }
+            Ok(None) => {
+                match self.log().release(&recycling) {
+                    true => Ok(Maintenance::Released),
+                    // What is staged over it has to be published first.
+                    false => Ok(Maintenance::None),
+                }
+            }
+            Err(LogError::NoRoom { .. }) => Ok(Maintenance::None),
+            Err(LogError::Poisoned { .. }) if self.has_failed => Ok(Maintenance::None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The pool lets go of a volume, and somebody else writes one of its blocks.
+    fn forget(
+        &mut self,
+        (volume, block, seed): (u32, u64, u64),
+        verifier: &mut Verifier<'_>,
+    ) -> Result<(), String> {
+        self.maintenance = Maintenance::None;
+        self.drain(verifier)?;
+        if self.has_failed || self.log().write_back(volume).is_err() {
+            return Ok(());
+        }
+        match self.log().stage_forget(volume, 0, BLOCKS as u64) {
+            Ok(ticket) => self.note_join(ticket, &[]),
+            Err(LogError::NoRoom { .. }) => return self.make_room(verifier),
+            Err(error) => return Err(error.to_string()),
+        }
+        self.drain(verifier)?;
+        let bytes = Arc::new(noise(seed, PAGE_BYTES));
+        self.disks[volume as usize - 1].change(block as usize, bytes.clone());
+        // A read that began before may see either.
+        self.slow = None;
+        self.oracle.change(place(volume, block), &bytes);
+        Ok(())
+    }
+
+    /// The incarnation ends: closed in order, killed, or by a power cut.
+    pub fn end(mut self, rng: &mut fastrand::Rng) -> Result<Crash, String> {
+        let is_idle = self.flights.is_empty() && self.tickets.is_empty() && !self.has_failed;
+        if is_idle && rng.u8(..4) == 0 {
+            let log = self.log.take().expect("it is open");
+            log.close().map_err(|error| error.to_string())?;
+        }
+        let disks: Vec<DiskState> = self.disks.iter().map(|disk| disk.state()).collect();
+        let is_killed = rng.bool();
+        let left = Left::of(&self.device.state(), &disks, is_killed, (rng, self.unit));
+        Ok(Crash {
+            left,
+            oracle: self.oracle,
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! What the log lies on: pages that are read, written, and made durable.
+//!
+//! The rules are those of a disk with a volatile cache. A durable write that returned makes itself durable and
+//! nothing else; a plain write is durable when a later flush has returned; of a write that has not, any pages may be
+//! there afterwards. No write is tried again after a failure.
+
+mod counters;
+mod file;
+
+pub use counters::{Counters, DeviceCounters};
+pub use file::FileDevice;
+
+use std::io;
+use std::path::Path;
+
+/// A file, a block device, or its shadow.
+pub trait Device: Send + Sync {
+    /// What errors call it.
+    fn path(&self) -> &Path;
+    /// How many pages it has.
+    fn pages(&self) -> u64;
+    /// Reads whole pages from `page` on.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self, page: u64, out: &mut [u8]) -> io::Result<()>;
+    /// Writes `parts`, whole aligned pages, one after the other from `page` on. When it returns, they are durable; nothing that
+    /// was written before is durable by it.
+    ///
+    /// # Errors
+    /// The system's. Then any of the pages may have been written.
+    fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()>;
+    /// The same, durable only when a [`Device::flush`] that begins later has returned.
+    ///
+    /// # Errors
+    /// As above.
+    fn write(&self, page: u64, parts: &[&[u8]]) -> io::Result<()>;
+    /// Makes durable what had been written when it was called.
+    ///
+    /// # Errors
+    /// The system's. Then nothing is known of what had been written.
+    fn flush(&self) -> io::Result<()>;
+    /// What it was asked so far.
+    fn counters(&self) -> DeviceCounters;
+}

@@ -1,0 +1,191 @@
+//! The log and its state.
+
+use super::group::{Group, InFlight};
+use crate::backing::Backing;
+use crate::device::Device;
+use crate::error::LogError;
+use crate::media::{CleanPoints, Element, Geometry, IncarnationLine};
+use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How a log is made and run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Groups whose writes may be under way at once, 1 to 4. More than one helps only where a flush is free.
+    pub depth: u32,
+    /// Whether a leader waits a moment for as many transactions as the last group had.
+    pub gathers: bool,
+    /// What secrets are made of; drawn from the system if none. For tests that repeat.
+    pub seed: Option<u64>,
+    /// Pages of a segment, for `create`; by the device's size if none.
+    pub segment_pages: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            depth: 1,
+            gathers: true,
+            seed: None,
+            segment_pages: None,
+        }
+    }
+}
+
+/// What the log has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// Groups published.
+    pub groups: u64,
+    /// Transactions published.
+    pub commits: u64,
+    /// Blocks published.
+    pub blocks: u64,
+    /// Leaders that waited for company.
+    pub waits: u64,
+    /// Blocks carried forward.
+    pub carried: u64,
+    /// Segments reused.
+    pub recycled: u64,
+}
+
+/// The segment that groups go to.
+pub(crate) struct Head {
+    pub(crate) segment: u64,
+    pub(crate) first_sequence: u64,
+    pub(crate) first_group: u64,
+    /// The last closed group.
+    pub(crate) last_group: u64,
+    /// Where the next group starts, once all are closed.
+    pub(crate) cursor: u32,
+    /// Those of all closed groups.
+    pub(crate) elements: Vec<Element>,
+}
+
+/// Everything that changes, under one lock that is never held over an I/O.
+pub(crate) struct State {
+    pub(crate) table: Table,
+    pub(crate) zeroed: Zeroed,
+    pub(crate) live: LiveCounts,
+    pub(crate) versions: Versions,
+    pub(crate) pending: Pending,
+    /// The next element's.
+    pub(crate) next_sequence: u64,
+    pub(crate) next_group: u64,
+    pub(crate) next_segment: u64,
+    pub(crate) head: Option<Head>,
+    /// Groups that are not being written yet; the last one may be open.
+    pub(crate) queue: VecDeque<Group>,
+    /// In the order of their numbers.
+    pub(crate) flights: VecDeque<InFlight>,
+    /// Segments below are gone, as the next record says.
+    pub(crate) tail: u64,
+    /// The same, as a durable record says: only these are written over.
+    pub(crate) tail_durable: u64,
+    pub(crate) points: CleanPoints,
+    /// The points that a durable record of the head, its header or a summary has.
+    pub(crate) points_recorded: CleanPoints,
+    /// Sequence of the last published element.
+    pub(crate) published: u64,
+    /// Why nothing is written any more.
+    pub(crate) poisoned: Option<String>,
+    /// A thread leads.
+    pub(crate) is_led: bool,
+    /// Transactions of the last group.
+    pub(crate) last_company: usize,
+    /// How long its write took.
+    pub(crate) last_write: Duration,
+    pub(crate) tallies: Tallies,
+}
+
+/// A pool's log, open.
+pub struct Log {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) uuid: u128,
+    pub(crate) geometry: Geometry,
+    pub(crate) incarnation: IncarnationLine,
+    pub(crate) options: Options,
+    pub(crate) state: Mutex<State>,
+    pub(crate) backings: RwLock<BTreeMap<u32, Arc<dyn Backing>>>,
+    /// Held by the one that writes back or recycles.
+    pub(crate) maintenance: Mutex<()>,
+}
+
+impl Log {
+    /// One thread writes back or recycles at a time.
+    pub(crate) fn maintain(&self) -> MutexGuard<'_, ()> {
+        let locked = self.maintenance.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state. A thread that panicked with it may have left it half changed, so no other thread goes on.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a thread panicked in the log")
+    }
+
+    /// Names the backing of a volume; what is cached of it is written there, and what is not is read there.
+    pub fn attach(&self, volume: u32, backing: Arc<dyn Backing>) {
+        let mut backings = self
+            .backings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        backings.insert(volume, backing);
+    }
+
+    /// The backing of a volume.
+    pub(crate) fn backing(&self, volume: u32) -> Option<Arc<dyn Backing>> {
+        let backings = self.backings.read().unwrap_or_else(PoisonError::into_inner);
+        backings.get(&volume).cloned()
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// What it has done.
+    pub fn tallies(&self) -> Tallies {
+        self.lock().tallies
+    }
+
+    /// Blocks that it holds.
+    pub fn cached_blocks(&self) -> usize {
+        self.lock().table.len()
+    }
+
+    /// Blocks that it can hold at most.
+    pub fn blocks_max(&self) -> usize {
+        self.geometry.blocks_max()
+    }
+
+    /// Most blocks of a transaction, and most elements.
+    pub fn transaction_blocks_max(&self) -> usize {
+        self.geometry.group_blocks_max()
+    }
+
+    /// Segments that may be written before one is recycled.
+    pub fn free_segments(&self) -> u64 {
+        let state = self.lock();
+        state.tail_durable + u64::from(self.geometry.places) - state.next_segment
+    }
+
+    /// An error of the device.
+    pub(crate) fn failed(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> LogError {
+        let path = self.device.path().to_owned();
+        move |source| LogError::Device {
+            path,
+            action,
+            source,
+        }
+    }
+
+    /// The error of a poisoned log.
+    pub(crate) fn poisoned(&self, why: &str) -> LogError {
+        LogError::Poisoned {
+            path: self.device.path().to_owned(),
+            why: why.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Making a pool on a device.
+
+use super::core::{Log, Options};
+use super::open::{draw, open};
+use super::pages::read_pages;
+use crate::device::Device;
+use crate::error::{LogError, Result};
+use crate::media::{
+    Geometry, INCARNATION_PAGE, IncarnationLine, PLACES_MIN, SUPERBLOCK_PAGE, Salt, Superblock,
+};
+use crate::page::{PAGE_BYTES, Pages};
+use std::sync::Arc;
+
+/// Makes a pool on a device that has none, and opens it. Until the superblock is there, which comes last, there is none.
+///
+/// # Errors
+/// There is one already; the device is too small or too large; it fails.
+pub fn create(device: Arc<dyn Device>, options: Options) -> Result<Log> {
+    let unsuitable = |reason: String| LogError::Unsuitable {
+        path: device.path().to_owned(),
+        reason,
+    };
+    let pages = device.pages();
+    let geometry = match options.segment_pages {
+        Some(segment_pages) => Geometry::with_segments(pages, segment_pages),
+        None => Geometry::of_device(pages),
+    };
+    let geometry = geometry.ok_or_else(|| {
+        let bytes = pages * PAGE_BYTES as u64;
+        unsuitable(format!(
+            "a pool of {bytes} bytes cannot be made: it has {PLACES_MIN} segments of at least a MiB and one more, \
+             and fewer than 2^32 pages"
+        ))
+    })?;
+    let first = read_pages(&*device, SUPERBLOCK_PAGE, 1)?;
+    if Superblock::decode(&first, u64::MAX).is_ok() {
+        return Err(unsuitable(
+            "a pool is here already; open it, or clear its first page".into(),
+        ));
+    }
+    format(&*device, geometry, options.seed).map_err(|source| LogError::Device {
+        path: device.path().to_owned(),
+        action: "make a pool on it",
+        source,
+    })?;
+    open(device, options)
+}
+
+fn format(device: &dyn Device, geometry: Geometry, seed: Option<u64>) -> std::io::Result<()> {
+    let [high, low] = [draw(seed, u64::MAX)?, draw(seed, u64::MAX - 1)?];
+    let uuid = u128::from(high) << 64 | u128::from(low);
+    let line = IncarnationLine {
+        number: 1,
+        salt: Salt(draw(seed, 1)?),
+        first_segment: 0,
+        depth: 1,
+    };
+    let mut lines = Pages::zeroed(2);
+    line.encode(uuid, lines.page_mut(1));
+    device.write_durable(INCARNATION_PAGE, &[&lines])?;
+    let mut page = Pages::zeroed(1);
+    Superblock { uuid, geometry }.encode(&mut page);
+    device.write_durable(SUPERBLOCK_PAGE, &[&page])
+}

@@ -1,0 +1,202 @@
+//! A group on its way to the device: one write, and before the first of a segment the summary of the one before.
+
+use super::core::{Log, State};
+use super::group::{Group, InFlight, Seal};
+use crate::device::Device;
+use crate::error::{LogError, Result};
+use crate::media::{CleanPoints, Record, SegmentHeader, Summary};
+use crate::mutants::{Mutant, mutated};
+use crate::page::{PAGE_BYTES, Pages};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is to be written for a group. Whoever takes it writes it, and tells the log what came of it.
+pub struct Flight {
+    number: u64,
+    seal: Option<(u64, Pages)>,
+    page: u64,
+    /// The segment's header, if it is the first group there, and the record.
+    start: Pages,
+    blocks: Vec<Arc<Pages>>,
+    is_durable: bool,
+}
+
+impl Flight {
+    /// Writes the summary of the segment before, if it is due. All groups that it lists are durable.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_seal(&self, device: &dyn Device) -> io::Result<()> {
+        match &self.seal {
+            Some((page, pages)) => device.write_durable(*page, &[pages]),
+            None => Ok(()),
+        }
+    }
+
+    /// Where the group goes, in pages.
+    #[must_use]
+    pub fn page(&self) -> u64 {
+        self.page
+    }
+
+    /// All of it, in order.
+    #[must_use]
+    pub fn parts(&self) -> Vec<&[u8]> {
+        let blocks = self.blocks.iter().map(|pages| &pages[..]);
+        std::iter::once(&self.start[..])
+            .chain(blocks.filter(|blocks| !blocks.is_empty()))
+            .collect()
+    }
+
+    /// Whether it is to be made durable, which without a fault it is.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+
+    /// Writes it: when that returns, it is durable, whatever else is not.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&self, device: &dyn Device) -> io::Result<()> {
+        match self.is_durable {
+            true => device.write_durable(self.page, &self.parts()),
+            false => device.write(self.page, &self.parts()),
+        }
+    }
+}
+
+/// Every group is, also one of fills alone: a later group counts only if this one does.
+fn is_durable(group: &Group) -> bool {
+    let is_plain = mutated(Mutant::SsdFillGroupUnsynced) && group.has_only_fills;
+    !is_plain && !mutated(Mutant::SsdAckBeforeFlush)
+}
+
+impl State {
+    /// The group to be written next, closed; none if there is none, or if its segment's first write has to wait.
+    fn next_group(&mut self, log: &Log) -> Option<Group> {
+        if self.poisoned.is_some() || self.flights.len() >= log.options.depth as usize {
+            return None;
+        }
+        let front = self.queue.front()?;
+        // A summary lists durable groups alone.
+        let waits = front.seal.is_some() && !mutated(Mutant::SsdSealListsInFlight);
+        if waits && !self.flights.is_empty() {
+            return None;
+        }
+        if front.is_open {
+            self.close_last(log.geometry);
+        }
+        self.queue.pop_front()
+    }
+}
+
+impl Log {
+    /// Takes the next group, which nobody joins from now on; none if there is none, or if it has to wait for those under way.
+    pub fn take_group(&self) -> Option<Flight> {
+        let mut state = self.lock();
+        let mut group = state.next_group(self)?;
+        let (tail, points) = (state.tail, state.points);
+        let recorded = match group.has_header() {
+            true => CleanPoints::NONE,
+            false => state.points_recorded,
+        };
+        let seal = group.seal.take();
+        let flight = Flight {
+            number: group.number,
+            seal: seal.map(|seal| self.summary(seal, &state, false)),
+            page: self.geometry.page_of(group.segment) + u64::from(group.start),
+            start: self.start_of(&group, (tail, points), &recorded),
+            blocks: group.members.iter().map(|one| one.pages.clone()).collect(),
+            is_durable: is_durable(&group),
+        };
+        state.flights.push_back(InFlight {
+            group,
+            tail,
+            points,
+            outcome: None,
+        });
+        Some(flight)
+    }
+
+    /// The page of a segment's summary, and what it says.
+    pub(crate) fn summary(&self, seal: Seal, state: &State, is_closed: bool) -> (u64, Pages) {
+        let page = self.geometry.page_of(seal.segment) + u64::from(self.geometry.groups_end());
+        let summary = Summary {
+            segment: seal.segment,
+            incarnation: self.incarnation.number,
+            first_sequence: seal.first_sequence,
+            first_group: seal.first_group,
+            last_group: seal.last_group,
+            // No segment may say of itself that it is gone.
+            tail: state.tail.min(seal.segment),
+            points: state.points,
+            is_closed,
+            elements: seal.elements,
+        };
+        (page, summary.encode(self.uuid))
+    }
+
+    fn start_of(
+        &self,
+        group: &Group,
+        (tail, points): (u64, CleanPoints),
+        recorded: &CleanPoints,
+    ) -> Pages {
+        let record = Record {
+            group: group.number,
+            first_sequence: group.first_sequence,
+            tail,
+            points,
+            elements: group.all_elements(),
+        };
+        let header_pages = usize::from(group.has_header());
+        let mut pages = Pages::zeroed(header_pages + record.pages() as usize);
+        let (header, rest) = pages.split_at_mut(header_pages * PAGE_BYTES);
+        if group.has_header() {
+            let of_segment = SegmentHeader {
+                segment: group.segment,
+                incarnation: self.incarnation.number,
+                first_sequence: group.first_sequence,
+                first_group: group.number,
+                tail,
+                points,
+            };
+            of_segment.encode(self.uuid, header);
+        }
+        let place = (group.segment, group.start + header_pages as u32);
+        record.encode(self.incarnation.salt, place, recorded, rest);
+        pages
+    }
+
+    /// Tells what came of a group's write, after so long. Readers see it and its committers return as soon as all groups
+    /// before it are durable; if it failed, nothing is ever published again.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn finish(&self, flight: &Flight, written: io::Result<()>, took: Duration) -> Result<()> {
+        let said = match &written {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        self.note_written(flight.number, said, took);
+        written.map_err(|source| LogError::Device {
+            path: self.device.path().to_owned(),
+            action: "write a group",
+            source,
+        })
+    }
+
+    /// Writes a group that was taken, and tells the log.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn write_group(&self, flight: &Flight) -> Result<()> {
+        let device = &*self.device;
+        let start = Instant::now();
+        let sealed = flight.write_seal(device);
+        let written = sealed.and_then(|()| flight.write(device));
+        self.finish(flight, written, start.elapsed())
+    }
+}

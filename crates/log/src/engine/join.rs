@@ -1,0 +1,319 @@
+//! Joining: a transaction gets its place in a group and its sequences, under the lock, without any I/O.
+//!
+//! One critical section draws the sequences and takes the place, so the order of sequences is the order in the log.
+
+use super::core::{Head, Log, State};
+use super::group::{Group, Member, Seal};
+use super::waiter::{Ticket, Waiter};
+use crate::error::{LogError, Result};
+use crate::media::{Element, Geometry, Key, Shape, check_of};
+use crate::mutants::{Mutant, mutated};
+use crate::page::Pages;
+use crate::state::Newest;
+use crate::transaction::{Item, Transaction, fill_around};
+use std::sync::Arc;
+
+/// What may take the last free segments: what makes more of them free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A user's transaction, a fill, a clean block that is carried forward.
+    Usual,
+    /// A block that is carried forward since its backing does not take it.
+    Rescue,
+    /// A record that says which segments are gone.
+    Tail,
+}
+
+impl Class {
+    /// Segments that must be free for it to begin one.
+    fn free_min(self) -> u64 {
+        match self {
+            Class::Usual => 3,
+            Class::Rescue => 2,
+            Class::Tail => 1,
+        }
+    }
+}
+
+/// What a part of a block is merged with, as it was read without the lock.
+pub(crate) struct Base {
+    pub(crate) key: Key,
+    /// The version that it had then.
+    pub(crate) version: u32,
+    pub(crate) bytes: Pages,
+}
+
+/// What became of a transaction that was to join.
+pub(crate) enum Joined {
+    /// It is in a group.
+    Ticket(Ticket),
+    /// A base has changed since it was read.
+    Stale,
+}
+
+/// Elements that are ready, with their blocks.
+pub(crate) struct Ready {
+    pub(crate) elements: Vec<Element>,
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) is_fill: bool,
+}
+
+impl State {
+    /// The group that a transaction of so many elements and blocks joins.
+    fn open_group(
+        &mut self,
+        geometry: Geometry,
+        counts: (usize, usize),
+        class: Class,
+    ) -> Option<&mut Group> {
+        let before = self.head.as_ref().map_or(0, |head| head.elements.len());
+        let has_room = self
+            .queue
+            .back()
+            .is_some_and(|group| group.is_open && group.has_room(counts, before, geometry));
+        if !has_room {
+            self.close_last(geometry);
+            self.begin_group(geometry, counts, class)?;
+        }
+        self.queue.back_mut()
+    }
+
+    /// Closes the last group, if it is open.
+    pub(crate) fn close_last(&mut self, geometry: Geometry) {
+        let Some(group) = self.queue.back_mut().filter(|group| group.is_open) else {
+            return;
+        };
+        group.close(geometry);
+        let head = self.head.as_mut().expect("a group has a segment");
+        head.cursor = group.start + group.pages_with(0, 0);
+        head.last_group = group.number;
+        head.elements.extend(group.all_elements());
+    }
+
+    fn new_group(&self, segment: u64, start: u32) -> Group {
+        Group {
+            number: self.next_group,
+            segment,
+            start,
+            first_sequence: self.next_sequence,
+            members: Vec::new(),
+            elements: 0,
+            blocks: 0,
+            is_open: true,
+            has_only_fills: true,
+            seal: None,
+        }
+    }
+
+    /// A new group behind those that are closed; none if it needs a segment and none is free.
+    fn begin_group(
+        &mut self,
+        geometry: Geometry,
+        counts: (usize, usize),
+        class: Class,
+    ) -> Option<()> {
+        if let Some(head) = &self.head {
+            let group = self.new_group(head.segment, head.cursor);
+            if group.has_room(counts, head.elements.len(), geometry) {
+                self.queue.push_back(group);
+                self.next_group += 1;
+                return Some(());
+            }
+        }
+        let (tail, free_min) = match mutated(Mutant::SsdSegmentReusedBeforeTail) {
+            true => (self.tail, 1),
+            false => (self.tail_durable, class.free_min()),
+        };
+        let segment = self.next_segment;
+        let free = tail + u64::from(geometry.places) - segment;
+        if free < free_min {
+            return None;
+        }
+        // Whatever was there is gone, and a durable record says so.
+        let is_empty = self.live.of_segment(segment) == 0;
+        assert!(is_empty, "segment {segment} would be written over blocks");
+        let mut group = self.new_group(segment, 0);
+        group.seal = self.head.take().map(Head::seal);
+        assert!(group.has_room(counts, 0, geometry), "it was checked before");
+        self.head = Some(Head {
+            segment,
+            first_sequence: group.first_sequence,
+            first_group: group.number,
+            last_group: group.number,
+            cursor: 0,
+            elements: Vec::new(),
+        });
+        self.queue.push_back(group);
+        self.next_segment += 1;
+        self.next_group += 1;
+        Some(())
+    }
+
+    /// What the mutant does with ranges of zeroes: they are published, and stand in no record.
+    fn zero_at_once(&mut self, transaction: &mut Transaction) {
+        let sequence = self.published;
+        for item in &transaction.items {
+            if let Item::Zero { first, count } = item {
+                let count = *count;
+                let element = Element {
+                    key: *first,
+                    shape: Shape::Zero { count },
+                    is_clean: false,
+                };
+                self.apply(&element, sequence, u64::MAX);
+            }
+        }
+        let is_block = |item: &Item| matches!(item, Item::Block { .. });
+        transaction.items.retain(is_block);
+    }
+
+    /// What a block is merged with: the newest staged version, else what was read, if that still holds. Before the lock
+    /// is given up the result is staged itself.
+    fn merge(
+        &self,
+        (key, page): (Key, &mut [u8]),
+        written: &[std::ops::Range<usize>],
+        base: &Base,
+    ) -> bool {
+        let is_asked = !mutated(Mutant::SsdPendingIgnored);
+        match self.pending.newest(key).filter(|_| is_asked) {
+            Some(Newest::Page(pages, number)) => fill_around(page, written, pages.page(number)),
+            Some(Newest::Zeroes) => fill_around(page, written, &[0; crate::page::PAGE_BYTES]),
+            // A version that was read while it was let go of is stale as soon as that is published.
+            Some(Newest::Gone) => return false,
+            None if self.versions.of(key) != base.version => return false,
+            None => fill_around(page, written, &base.bytes),
+        }
+        true
+    }
+}
+
+impl Head {
+    pub(crate) fn seal(self) -> Seal {
+        Seal {
+            segment: self.segment,
+            first_sequence: self.first_sequence,
+            first_group: self.first_group,
+            last_group: self.last_group,
+            elements: self.elements,
+        }
+    }
+}
+
+impl Log {
+    /// Refuses what no group has room for.
+    pub(crate) fn check_size(&self, transaction: &Transaction) -> Result<()> {
+        let (elements, blocks) = transaction.counts();
+        let (elements_max, blocks_max) = (
+            self.geometry.group_elements_max(),
+            self.geometry.group_blocks_max(),
+        );
+        if elements <= elements_max && blocks <= blocks_max {
+            return Ok(());
+        }
+        Err(LogError::Transaction(format!(
+            "{elements} changes with {blocks} blocks are too many for one transaction: this pool takes {elements_max}, \
+             {blocks_max} of them with blocks; divide it, or make the pool larger"
+        )))
+    }
+
+    /// Joins a transaction whose partial blocks have the bases `bases`, in their order.
+    pub(crate) fn join_transaction(
+        &self,
+        transaction: &mut Transaction,
+        bases: &[Base],
+    ) -> Result<Joined> {
+        let mut state = self.lock();
+        let mut bases = bases.iter();
+        let mut page = 0;
+        for item in &mut transaction.items {
+            let Item::Block { key, written, .. } = item else {
+                continue;
+            };
+            page += 1;
+            let Some(ranges) = written else { continue };
+            let base = bases.next().expect("a base for each part");
+            assert_eq!(base.key, *key);
+            let pages = transaction.pages.as_mut().expect("it has blocks");
+            if !state.merge((*key, pages.page_mut(page - 1)), ranges, base) {
+                return Ok(Joined::Stale);
+            }
+        }
+        if mutated(Mutant::SsdDiscardWithoutRecord) {
+            state.zero_at_once(transaction);
+        }
+        let ready = ready_of(transaction);
+        self.join(&mut state, ready, Class::Usual)
+            .map(Joined::Ticket)
+    }
+
+    /// Takes a place in a group and the sequences.
+    pub(crate) fn join(&self, state: &mut State, ready: Ready, class: Class) -> Result<Ticket> {
+        if let Some(why) = &state.poisoned {
+            return Err(self.poisoned(why));
+        }
+        let counts = (ready.elements.len(), ready.pages.count());
+        let first_sequence = state.next_sequence;
+        let Some(group) = state.open_group(self.geometry, counts, class) else {
+            return Err(LogError::NoRoom {
+                path: self.device.path().to_owned(),
+            });
+        };
+        let waiter = Waiter::new();
+        group.elements += counts.0;
+        group.blocks += counts.1;
+        group.has_only_fills &= ready.is_fill;
+        group.members.push(Member {
+            waiter: waiter.clone(),
+            pages: ready.pages.clone(),
+            elements: ready.elements.clone(),
+            first_sequence,
+        });
+        state.next_sequence += counts.0 as u64;
+        let mut page = 0;
+        for (element, sequence) in ready.elements.iter().zip(first_sequence..) {
+            match element.shape {
+                Shape::Block { .. } => {
+                    let pages = &ready.pages;
+                    state.pending.add_block(element.key, sequence, pages, page);
+                    page += 1;
+                }
+                Shape::Zero { count } => {
+                    state.pending.add_range(element.key, count, sequence, true);
+                }
+                Shape::Gone { count } => {
+                    state.pending.add_range(element.key, count, sequence, false);
+                }
+            }
+        }
+        Ok(Ticket(waiter))
+    }
+}
+
+/// A transaction whose blocks are all whole now, their checks computed.
+fn ready_of(transaction: &mut Transaction) -> Ready {
+    let pages = transaction.pages.take().unwrap_or_else(|| Pages::zeroed(0));
+    let mut page = 0;
+    let elements = transaction.items.iter().map(|item| match item {
+        Item::Block { key, check, .. } => {
+            page += 1;
+            let check = check.unwrap_or_else(|| check_of(*key, pages.page(page - 1)));
+            Element {
+                key: *key,
+                shape: Shape::Block { page: 0, check },
+                is_clean: false,
+            }
+        }
+        Item::Zero { first, count } => Element {
+            key: *first,
+            shape: Shape::Zero { count: *count },
+            is_clean: false,
+        },
+    });
+    let elements = elements.collect();
+    Ready {
+        elements,
+        pages: Arc::new(pages),
+        is_fill: false,
+    }
+}

@@ -1,0 +1,237 @@
+//! Finding what a crash has left: the segments that count, each by its summary, the newest by its groups.
+//!
+//! A segment's header is written with its first group, so the newest one may be there without any group that counts: then
+//! the segment does not. All before the newest are sealed before it is begun. What cannot be so after any crash is
+//! damage, and nothing is changed.
+
+use super::pages::{read_pages, read_summary};
+use super::scan::Scan;
+use crate::device::Device;
+use crate::error::{LogError, Result};
+use crate::media::{CleanPoints, Element, Geometry, IncarnationLine, SegmentHeader, Summary};
+use std::collections::BTreeMap;
+
+/// A segment that counts.
+pub(crate) struct Loaded {
+    pub(crate) segment: u64,
+    pub(crate) first_sequence: u64,
+    pub(crate) first_group: u64,
+    pub(crate) last_group: u64,
+    pub(crate) tail: u64,
+    pub(crate) points: CleanPoints,
+    pub(crate) elements: Vec<Element>,
+    pub(crate) is_sealed: bool,
+    /// Its incarnation, the last one, has written nothing behind it.
+    is_last: bool,
+}
+
+impl Loaded {
+    fn next_sequence(&self) -> u64 {
+        self.first_sequence + self.elements.len() as u64
+    }
+}
+
+/// All segments that count, oldest first, and what comes next.
+pub(crate) struct Loads {
+    pub(crate) segments: Vec<Loaded>,
+    pub(crate) next_segment: u64,
+    pub(crate) next_sequence: u64,
+    pub(crate) next_group: u64,
+    pub(crate) tail: u64,
+    pub(crate) points: CleanPoints,
+}
+
+/// What is looked through.
+pub(crate) struct Loader<'a> {
+    pub(crate) device: &'a dyn Device,
+    pub(crate) uuid: u128,
+    pub(crate) geometry: Geometry,
+    /// The last incarnation.
+    pub(crate) line: IncarnationLine,
+}
+
+impl Loader<'_> {
+    fn damaged<T>(&self, found: String) -> Result<T> {
+        Err(LogError::Damaged {
+            path: self.device.path().to_owned(),
+            found,
+        })
+    }
+
+    fn scan(&self) -> Scan<'_> {
+        Scan {
+            device: self.device,
+            geometry: self.geometry,
+            line: self.line,
+        }
+    }
+
+    /// The headers that may count, by their segments.
+    fn headers(&self) -> Result<BTreeMap<u64, SegmentHeader>> {
+        let mut headers = BTreeMap::new();
+        for place in 0..u64::from(self.geometry.places) {
+            let page = read_pages(self.device, self.geometry.page_of(place), 1)?;
+            let Some(header) = SegmentHeader::decode(self.uuid, &page) else {
+                continue;
+            };
+            let (segment, incarnation) = (header.segment, header.incarnation);
+            let is_new = segment >= self.line.first_segment;
+            let is_here = u64::from(self.geometry.place_of(segment)) == place;
+            if !is_here
+                || incarnation > self.line.number
+                || incarnation == self.line.number && !is_new
+            {
+                return self.damaged(format!(
+                    "the header of segment {segment} of incarnation {incarnation} stands in place {place}, where none of it can"
+                ));
+            }
+            // An earlier incarnation began it and none of its groups counted.
+            if incarnation == self.line.number || !is_new {
+                headers.insert(segment, header);
+            }
+        }
+        Ok(headers)
+    }
+
+    /// A segment, by its summary or by its groups; none if no group of it counts.
+    fn load(&self, header: &SegmentHeader) -> Result<Option<Loaded>> {
+        let segment = header.segment;
+        let summary = read_summary(self.device, self.uuid, self.geometry, segment)?;
+        let is_of = |summary: &Summary| {
+            summary.incarnation == header.incarnation
+                && summary.first_sequence == header.first_sequence
+                && summary.first_group == header.first_group
+        };
+        if let Some(summary) = summary.filter(is_of) {
+            return Ok(Some(Loaded {
+                segment,
+                first_sequence: summary.first_sequence,
+                first_group: summary.first_group,
+                last_group: summary.last_group,
+                tail: summary.tail,
+                points: summary.points,
+                elements: summary.elements,
+                is_sealed: true,
+                is_last: summary.is_closed && summary.incarnation == self.line.number,
+            }));
+        }
+        if header.incarnation != self.line.number {
+            return self.damaged(format!(
+                "segment {segment} of incarnation {}, which has ended, has no valid summary",
+                header.incarnation
+            ));
+        }
+        let walked = self.scan().walk(header)?;
+        if walked.groups == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Loaded {
+            segment,
+            first_sequence: header.first_sequence,
+            first_group: header.first_group,
+            last_group: header.first_group + walked.groups - 1,
+            tail: walked.tail,
+            points: walked.points,
+            elements: walked.elements,
+            is_sealed: false,
+            is_last: false,
+        }))
+    }
+
+    /// The newest segment that counts.
+    fn newest(&self, headers: &BTreeMap<u64, SegmentHeader>) -> Result<Option<Loaded>> {
+        let Some(last) = headers.values().next_back() else {
+            return Ok(None);
+        };
+        if let Some(loaded) = self.load(last)? {
+            return Ok(Some(loaded));
+        }
+        let Some(before) = last.segment.checked_sub(1) else {
+            return Ok(None);
+        };
+        match headers.get(&before).map(|header| self.load(header)) {
+            Some(loaded) => loaded,
+            None => self.damaged(format!("segment {before} is missing")),
+        }
+    }
+
+    /// All that counts.
+    pub(crate) fn find(&self) -> Result<Loads> {
+        let headers = self.headers()?;
+        let newest = self.newest(&headers)?;
+        let next_segment = newest.as_ref().map_or(0, |newest| newest.segment + 1);
+        if next_segment < self.line.first_segment {
+            let first = self.line.first_segment;
+            return self.damaged(format!(
+                "incarnation {} began at segment {first}, and segment {} is missing",
+                self.line.number,
+                first - 1
+            ));
+        }
+        let mut loads = Loads {
+            segments: Vec::new(),
+            next_segment,
+            next_sequence: 1,
+            next_group: 1,
+            tail: newest.as_ref().map_or(0, |newest| newest.tail),
+            points: CleanPoints::NONE,
+        };
+        let is_last = newest.as_ref().is_some_and(|newest| newest.is_last);
+        if let Some(newest) = newest {
+            self.add_older(&mut loads, &headers, newest.segment)?;
+            self.add(&mut loads, newest)?;
+        }
+        // Groups of a segment whose header is damaged show that it was written.
+        if !is_last && !headers.contains_key(&next_segment) {
+            self.scan()
+                .refuse_later(next_segment, 1, loads.next_group)?;
+        }
+        Ok(loads)
+    }
+
+    /// Those between the tail and the newest.
+    fn add_older(
+        &self,
+        loads: &mut Loads,
+        headers: &BTreeMap<u64, SegmentHeader>,
+        newest: u64,
+    ) -> Result<()> {
+        if newest - loads.tail >= u64::from(self.geometry.places) {
+            let tail = loads.tail;
+            return self.damaged(format!(
+                "segment {newest} says that segment {tail} still counts, which lay in its place or before"
+            ));
+        }
+        for segment in loads.tail..newest {
+            let loaded = headers.get(&segment).map(|header| self.load(header));
+            match loaded.transpose()?.flatten() {
+                Some(loaded) => self.add(loads, loaded)?,
+                None => {
+                    return self.damaged(format!("segment {segment} is missing"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, loads: &mut Loads, loaded: Loaded) -> Result<()> {
+        let segment = loaded.segment;
+        let follows = loads.segments.is_empty()
+            || loaded.first_sequence == loads.next_sequence
+                && loaded.first_group == loads.next_group;
+        let has_numbers = loaded.first_sequence > 0
+            && loaded.first_group > 0
+            && loaded.last_group >= loaded.first_group;
+        if !follows || !has_numbers {
+            return self.damaged(format!(
+                "segment {segment} begins with group {} where {} was to follow: groups before it are missing",
+                loaded.first_group, loads.next_group
+            ));
+        }
+        loads.next_sequence = loaded.next_sequence();
+        loads.next_group = loaded.last_group + 1;
+        loads.points.join(&loaded.points);
+        loads.segments.push(loaded);
+        Ok(())
+    }
+}

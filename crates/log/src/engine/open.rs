@@ -1,0 +1,163 @@
+//! Opening: what a crash has left is found, made durable, sealed, and only then does a new incarnation begin.
+
+use super::core::{Log, Options, State};
+use super::group::Seal;
+use super::load::{Loaded, Loader, Loads};
+use super::pages::read_pages;
+use crate::device::Device;
+use crate::error::{LogError, Result};
+use crate::media::{
+    DEPTH_MAX, INCARNATION_PAGE, IncarnationLine, SUPERBLOCK_PAGE, Salt, Superblock,
+};
+use crate::mutants::{Mutant, mutated};
+use crate::page::Pages;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::{Arc, Mutex, RwLock};
+
+/// A number from the system, or made of `seed`.
+pub(super) fn draw(seed: Option<u64>, number: u64) -> std::io::Result<u64> {
+    if let Some(seed) = seed {
+        return Ok(Salt(seed).tag(number, 0));
+    }
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Opens the pool on a device. A crash on the way leaves what the next opening finds to be the same.
+///
+/// # Errors
+/// There is no pool, it is damaged, or the device fails.
+pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
+    if !(1..=DEPTH_MAX).contains(&options.depth) {
+        return Err(LogError::Unsuitable {
+            path: device.path().to_owned(),
+            reason: format!(
+                "1 to {DEPTH_MAX} groups may be under way, not {}",
+                options.depth
+            ),
+        });
+    }
+    let page = read_pages(&*device, SUPERBLOCK_PAGE, 1)?;
+    let superblock = Superblock::decode(&page, device.pages());
+    let superblock = superblock.map_err(|found| LogError::NoPool {
+        path: device.path().to_owned(),
+        found,
+    })?;
+    let (uuid, geometry) = (superblock.uuid, superblock.geometry);
+    let line = last_line(&*device, uuid)?;
+    let loader = Loader {
+        device: &*device,
+        uuid,
+        geometry,
+        line,
+    };
+    let loads = loader.find()?;
+    let state = State::replayed(geometry, &loads);
+    let mut log = Log {
+        device: device.clone(),
+        uuid,
+        geometry,
+        incarnation: line,
+        options,
+        state: Mutex::new(state),
+        backings: RwLock::new(BTreeMap::new()),
+        maintenance: Mutex::new(()),
+    };
+    log.seal_last(loads)?;
+    log.begin_incarnation()?;
+    Ok(log)
+}
+
+/// The line of the last incarnation.
+fn last_line(device: &dyn Device, uuid: u128) -> Result<IncarnationLine> {
+    let mut last: Option<IncarnationLine> = None;
+    for page in [INCARNATION_PAGE, INCARNATION_PAGE + 1] {
+        let bytes = read_pages(device, page, 1)?;
+        let line = IncarnationLine::decode(uuid, &bytes);
+        let is_later = |line: &IncarnationLine| last.is_none_or(|last| line.number > last.number);
+        last = line.filter(is_later).or(last);
+    }
+    last.ok_or_else(|| LogError::Damaged {
+        path: device.path().to_owned(),
+        found: "neither of its incarnation lines holds".into(),
+    })
+}
+
+impl Log {
+    /// What was found is made durable, and then the newest segment gets the summary that it lacks.
+    fn seal_last(&self, mut loads: Loads) -> Result<()> {
+        if !mutated(Mutant::SsdRecoveryWithoutFlush) {
+            // After a kill, what was read may lie in the device's cache alone. A summary that lists it must not outlive it, so
+            // this comes first.
+            let flushed = self.device.flush();
+            flushed.map_err(self.failed("flush it"))?;
+        }
+        let last = loads.segments.pop().filter(|last| !last.is_sealed);
+        let Some(last) = last.filter(|_| !mutated(Mutant::SsdIncarnationWithoutSeal)) else {
+            return Ok(());
+        };
+        let (page, summary) = self.summary(seal_of(last), &self.lock(), false);
+        let written = self.device.write_durable(page, &[&summary]);
+        written.map_err(self.failed("write a summary"))
+    }
+
+    /// From here on groups of earlier incarnations do not count: all that did are in summaries.
+    fn begin_incarnation(&mut self) -> Result<()> {
+        let number = self.incarnation.number + 1;
+        let salt = match mutated(Mutant::SsdSaltOfOldLap) {
+            true => Ok(1),
+            false => draw(self.options.seed, number),
+        };
+        let line = IncarnationLine {
+            number,
+            salt: Salt(salt.map_err(self.failed("draw a secret for it"))?),
+            first_segment: self.lock().next_segment,
+            depth: self.options.depth,
+        };
+        let mut page = Pages::zeroed(1);
+        line.encode(self.uuid, &mut page);
+        // The other line stays: it is the last one until this is durable.
+        let place = INCARNATION_PAGE + number % 2;
+        let written = self.device.write_durable(place, &[&page]);
+        written.map_err(self.failed("write its incarnation"))?;
+        self.incarnation = line;
+        Ok(())
+    }
+
+    /// Ends the pool's use: the next opening reads summaries alone.
+    ///
+    /// # Errors
+    /// The device fails, or failed earlier. Everything acknowledged is safe all the same.
+    ///
+    /// # Panics
+    /// A transaction that was staged is still waited for.
+    pub fn close(self) -> Result<()> {
+        let mut state = self.lock();
+        if let Some(why) = &state.poisoned {
+            return Err(self.poisoned(why));
+        }
+        assert!(
+            state.queue.is_empty() && state.flights.is_empty(),
+            "nobody commits while the log is closed"
+        );
+        let Some(head) = state.head.take() else {
+            return Ok(());
+        };
+        let (page, summary) = self.summary(head.seal(), &state, true);
+        drop(state);
+        let written = self.device.write_durable(page, &[&summary]);
+        written.map_err(self.failed("write a summary"))
+    }
+}
+
+fn seal_of(last: Loaded) -> Seal {
+    Seal {
+        segment: last.segment,
+        first_sequence: last.first_sequence,
+        first_group: last.first_group,
+        last_group: last.last_group,
+        elements: last.elements,
+    }
+}

@@ -1,0 +1,155 @@
+//! Reading: where the block is, without the lock its bytes, and then whether it is still there.
+
+use super::core::Log;
+use crate::error::{LogError, Result};
+use crate::media::{Key, check_of};
+use crate::mutants::{Mutant, mutated};
+use crate::page::PAGE_BYTES;
+use crate::state::Entry;
+
+/// Where a block was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// In the pool.
+    Cached,
+    /// In a range of zeroes.
+    Zeroes,
+    /// On its backing.
+    Backing,
+}
+
+enum Place {
+    Page(Entry),
+    Zeroes,
+    Backing,
+}
+
+/// A read under way.
+pub struct Reading {
+    key: Key,
+    /// The version of the block's stripe when it was looked for.
+    pub(crate) version: u32,
+    place: Place,
+}
+
+impl Reading {
+    /// What [`Log::stage_fill`] asks for.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Where the block was when it was looked for.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        match self.place {
+            Place::Page(_) => Found::Cached,
+            Place::Zeroes => Found::Zeroes,
+            Place::Backing => Found::Backing,
+        }
+    }
+}
+
+impl Log {
+    /// Reads a block as the last published transaction left it.
+    ///
+    /// # Errors
+    /// The device or the backing fails, or the block does not match its check.
+    pub fn read(&self, volume: u32, block: u64, out: &mut [u8]) -> Result<Found> {
+        loop {
+            let reading = self.begin_read(volume, block);
+            if let Some(found) = self.finish_read(&reading, out)? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Looks where a block is.
+    pub fn begin_read(&self, volume: u32, block: u64) -> Reading {
+        let key = Key { volume, block };
+        let mut state = self.lock();
+        let version = state.versions.of(key);
+        let place = match state.table.get(key) {
+            Some(entry) => {
+                state.table.mark_used(key);
+                Place::Page(entry)
+            }
+            None if state.zeroed.get(key).is_some() => Place::Zeroes,
+            None => Place::Backing,
+        };
+        Reading {
+            key,
+            version,
+            place,
+        }
+    }
+
+    /// Reads it from there. None if it may have changed meanwhile: then it is to be looked for again.
+    ///
+    /// # Errors
+    /// As those of [`Log::read`].
+    ///
+    /// # Panics
+    /// `out` has not the length of a block.
+    pub fn finish_read(&self, reading: &Reading, out: &mut [u8]) -> Result<Option<Found>> {
+        assert_eq!(out.len(), PAGE_BYTES, "a whole block");
+        let loaded = self.load(reading, out);
+        let is_same = self.lock().versions.of(reading.key) == reading.version;
+        if !is_same && !mutated(Mutant::SsdReadWithoutVersion) {
+            return Ok(None);
+        }
+        loaded.map(|()| Some(reading.found()))
+    }
+
+    /// The bytes that are there now, checked.
+    pub(crate) fn load(&self, reading: &Reading, out: &mut [u8]) -> Result<()> {
+        let Key { volume, block } = reading.key;
+        match &reading.place {
+            Place::Zeroes => {
+                out.fill(0);
+                Ok(())
+            }
+            Place::Page(entry) => self.load_entry(*entry, out),
+            Place::Backing => {
+                let Some(backing) = self.backing(volume) else {
+                    return Err(LogError::Transaction(format!(
+                        "volume {volume} has no backing, and block {block} of it is not in the pool; attach its backing"
+                    )));
+                };
+                let read = backing.read(block, out);
+                read.map_err(|source| LogError::Backing {
+                    volume,
+                    action: "read a block",
+                    source,
+                })
+            }
+        }
+    }
+
+    /// The bytes of a block at its page, checked.
+    pub(crate) fn load_entry(&self, entry: Entry, out: &mut [u8]) -> Result<()> {
+        let page = u64::from(entry.page);
+        let read = self.device.read(page, out);
+        read.map_err(self.failed("read a block"))?;
+        if check_of(entry.key(), out) == entry.check {
+            return Ok(());
+        }
+        let Key { volume, block } = entry.key();
+        Err(LogError::Corrupt {
+            path: self.device.path().to_owned(),
+            volume,
+            block,
+            page,
+        })
+    }
+
+    /// Whether a block is in the pool, and whether its backing has the same; none if it is not.
+    pub fn is_clean(&self, volume: u32, block: u64) -> Option<bool> {
+        let key = Key { volume, block };
+        let state = self.lock();
+        match state.table.get(key) {
+            Some(entry) => Some(entry.is_clean()),
+            None => state.zeroed.get(key).map(|_| false),
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Reusing the oldest segment.
+//!
+//! Before it is written over, (1) every dirty block and every range of zeroes of it is on its backing, synced, or carried forward;
+//! (2) what is carried forward is durable in its new place; (3) a durable record says that the segment is gone. Segments go
+//! strictly by their numbers, so that when an element goes that took blocks away, everything older has gone.
+
+use super::core::{Log, State};
+use super::join::{Class, Ready};
+use super::waiter::Ticket;
+use crate::error::{LogError, Result};
+use crate::media::{Element, Key, Shape, Summary};
+use crate::mutants::{Mutant, mutated};
+use crate::page::{PAGE_BYTES, Pages};
+use crate::state::{Entry, ZeroRange};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A segment that is being emptied. Each of its functions is called in their order, by the thread that maintains the log.
+pub struct Recycling {
+    segment: u64,
+    elements: Vec<Element>,
+    /// Still to be carried forward.
+    carried: Vec<Entry>,
+    zeroes: Vec<ZeroRange>,
+}
+
+/// How often what is staged may come between before the segment counts as busy.
+const TURNS_MAX: usize = 1000;
+
+impl Log {
+    /// Makes the oldest segment free; false if there is none but the one that is written.
+    ///
+    /// # Errors
+    /// The device fails; or a backing fails, and no more room is free after its blocks were carried forward.
+    pub fn recycle(&self) -> Result<bool> {
+        let _alone = self.maintain();
+        let Some(mut recycling) = self.begin_recycling()? else {
+            return Ok(false);
+        };
+        let free = self.free_pages();
+        let failed = self.clean_segment(&mut recycling)?;
+        for _ in 0..TURNS_MAX {
+            loop {
+                match self.carry(&mut recycling) {
+                    Ok(Some(ticket)) => self.wait(&ticket)?,
+                    Ok(None) => break,
+                    // The backing that fails is what is to be told.
+                    Err(error @ LogError::NoRoom { .. }) => return Err(failed.unwrap_or(error)),
+                    Err(error) => return Err(error),
+                }
+            }
+            if self.release(&recycling) {
+                let ticket = self.stage_tail()?;
+                self.wait(&ticket)?;
+                // What was carried forward may have taken as much room as came free.
+                return match failed {
+                    Some(error) if self.free_pages() <= free => Err(error),
+                    _ => Ok(true),
+                };
+            }
+            // What is staged over its blocks has to be published first. No record of its own: that could take the last segment
+            // and free none.
+            self.write_one_or_yield()?;
+            self.note_left(&mut recycling);
+        }
+        Err(failed.unwrap_or_else(|| LogError::NoRoom {
+            path: self.device.path().to_owned(),
+        }))
+    }
+
+    /// Pages that may be written before a segment is recycled.
+    fn free_pages(&self) -> u64 {
+        let free = self.free_segments() * u64::from(self.geometry.segment_pages);
+        let state = self.lock();
+        let end = self.geometry.groups_end();
+        free + state
+            .head
+            .as_ref()
+            .map_or(0, |head| u64::from(end - head.cursor))
+    }
+
+    /// Looks what the oldest segment holds.
+    ///
+    /// # Errors
+    /// The device fails or has failed, or the segment's summary is damaged.
+    pub fn begin_recycling(&self) -> Result<Option<Recycling>> {
+        let segment = {
+            let state = self.lock();
+            // The summary may be one of the writes that were never made.
+            if let Some(why) = &state.poisoned {
+                return Err(self.poisoned(why));
+            }
+            // A group of a later segment is published, so the summary is durable.
+            let is_sealed = state
+                .table_segment()
+                .is_some_and(|published| state.tail < published);
+            if !is_sealed {
+                return Ok(None);
+            }
+            state.tail
+        };
+        let summary = self.read_summary(segment)?;
+        let summary = summary.ok_or_else(|| LogError::Damaged {
+            path: self.device.path().to_owned(),
+            found: format!("the summary of segment {segment} does not hold"),
+        })?;
+        Ok(Some(Recycling {
+            segment,
+            elements: summary.elements,
+            carried: Vec::new(),
+            zeroes: Vec::new(),
+        }))
+    }
+
+    /// A segment's summary, if it holds.
+    pub(crate) fn read_summary(&self, segment: u64) -> Result<Option<Summary>> {
+        super::pages::read_summary(&*self.device, self.uuid, self.geometry, segment)
+    }
+
+    /// Writes its dirty blocks back and syncs their backings. What cannot be written is to be carried forward, and so are
+    /// clean blocks that were read. Returns the last failure of a backing.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn clean_segment(&self, recycling: &mut Recycling) -> Result<Option<LogError>> {
+        let mut failure = None;
+        let (blocks, zeroes) = self.held_by(recycling);
+        recycling.carried = blocks
+            .iter()
+            .copied()
+            .filter(|entry| entry.is_clean() && entry.is_used())
+            .collect();
+        // A quarter of what is written may be carried forward.
+        let carried_max = self.geometry.segment_pages as usize / 4;
+        recycling.carried.truncate(carried_max);
+        let mut volumes: BTreeMap<u32, (Vec<ZeroRange>, Vec<Entry>)> = BTreeMap::new();
+        for range in zeroes {
+            volumes.entry(range.first.volume).or_default().0.push(range);
+        }
+        for entry in blocks.into_iter().filter(|entry| !entry.is_clean()) {
+            volumes.entry(entry.key().volume).or_default().1.push(entry);
+        }
+        if mutated(Mutant::SsdSegmentReusedDirty) {
+            return Ok(None);
+        }
+        for (volume, (zeroes, blocks)) in volumes {
+            match self.clean_volume(volume, (zeroes.clone(), blocks.clone())) {
+                Ok(()) => {}
+                Err(error @ (LogError::Backing { .. } | LogError::Transaction(_))) => {
+                    failure = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.note_left(recycling);
+        Ok(failure)
+    }
+
+    /// Writes blocks and ranges of one volume back, and syncs.
+    fn clean_volume(&self, volume: u32, dirty: (Vec<ZeroRange>, Vec<Entry>)) -> Result<()> {
+        let backing = self.backing_or_error(volume)?;
+        let failed = |source| LogError::Backing {
+            volume,
+            action: "write back",
+            source,
+        };
+        let brought = self.bring(&*backing, dirty)?;
+        let synced = backing.sync();
+        synced.map_err(failed)?;
+        self.mark_clean(&brought.zeroes, &brought.blocks);
+        brought.failure.map_or(Ok(()), |error| Err(failed(error)))
+    }
+
+    /// What is still dirty in it has to be carried forward as well.
+    fn note_left(&self, recycling: &mut Recycling) {
+        let (blocks, zeroes) = self.held_by(recycling);
+        let dirty = blocks.into_iter().filter(|entry| !entry.is_clean());
+        for entry in dirty {
+            if !recycling.carried.iter().any(|one| one.page == entry.page) {
+                recycling.carried.push(entry);
+            }
+        }
+        recycling.zeroes = zeroes;
+    }
+
+    /// The blocks and ranges of zeroes that it holds now.
+    fn held_by(&self, recycling: &Recycling) -> (Vec<Entry>, Vec<ZeroRange>) {
+        let state = self.lock();
+        let blocks = recycling
+            .elements
+            .iter()
+            .filter_map(|element| state.entry_at(element));
+        (blocks.collect(), state.zeroed.of_segment(recycling.segment))
+    }
+
+    /// Carries some blocks forward, as a transaction of its own; none if nothing is left to be carried.
+    ///
+    /// # Errors
+    /// The device fails, or there is no room.
+    pub fn carry(&self, recycling: &mut Recycling) -> Result<Option<Ticket>> {
+        loop {
+            let most = self.geometry.group_blocks_max();
+            let from = recycling.carried.len().saturating_sub(most);
+            let blocks = recycling.carried.split_off(from);
+            let from = recycling.zeroes.len().saturating_sub(most - blocks.len());
+            let zeroes = recycling.zeroes.split_off(from);
+            if blocks.is_empty() && zeroes.is_empty() {
+                return Ok(None);
+            }
+            if let Some(ticket) = self.carry_some(&blocks, &zeroes)? {
+                return Ok(Some(ticket));
+            }
+        }
+    }
+
+    /// None if there is nothing left of them to be carried, or no room for what may be dropped as well.
+    fn carry_some(&self, blocks: &[Entry], zeroes: &[ZeroRange]) -> Result<Option<Ticket>> {
+        let mut loaded = Vec::with_capacity(blocks.len());
+        for entry in blocks {
+            let mut bytes = Pages::zeroed(1);
+            self.load_entry(*entry, &mut bytes)?;
+            loaded.push((*entry, bytes));
+        }
+        let mut state = self.lock();
+        let mut pages = Pages::zeroed(0);
+        let mut elements = Vec::new();
+        for (old, bytes) in &loaded {
+            let Some(entry) = state.carried_entry(*old) else {
+                continue;
+            };
+            let page = pages.push();
+            pages.page_mut(page).copy_from_slice(&bytes[..PAGE_BYTES]);
+            elements.push(Element {
+                key: old.key(),
+                shape: Shape::Block {
+                    page: 0,
+                    check: old.check,
+                },
+                is_clean: entry.is_clean(),
+            });
+        }
+        for range in zeroes {
+            if state.pending.has_any(range.first, range.count) {
+                continue;
+            }
+            let parts = state
+                .zeroed
+                .of_element(range.first, range.count, range.sequence);
+            elements.extend(parts.iter().map(|part| Element {
+                key: part.first,
+                shape: Shape::Zero { count: part.count },
+                is_clean: false,
+            }));
+        }
+        elements.truncate(self.geometry.group_elements_max());
+        if elements.is_empty() {
+            return Ok(None);
+        }
+        let is_needed = elements.iter().any(|element| !element.is_clean);
+        let class = match is_needed {
+            true => Class::Rescue,
+            false => Class::Usual,
+        };
+        state.tallies.carried += pages.count() as u64;
+        let ready = Ready {
+            elements,
+            pages: Arc::new(pages),
+            is_fill: false,
+        };
+        match self.join(&mut state, ready, class) {
+            Err(LogError::NoRoom { .. }) if !is_needed => Ok(None),
+            joined => joined.map(Some),
+        }
+    }
+
+    /// Lets go of the clean blocks that it still holds: from the next record on it is gone. False if something dirty is left.
+    ///
+    /// # Panics
+    /// Another segment was recycled meanwhile.
+    pub fn release(&self, recycling: &Recycling) -> bool {
+        let (blocks, zeroes) = self.held_by(recycling);
+        let is_dirty = blocks.iter().any(|entry| !entry.is_clean()) || !zeroes.is_empty();
+        if is_dirty && !mutated(Mutant::SsdSegmentReusedDirty) {
+            return false;
+        }
+        let mut state = self.lock();
+        for element in &recycling.elements {
+            if let Some(entry) = state.entry_at(element) {
+                state.evict(entry);
+            }
+        }
+        for range in zeroes {
+            let sequence = Some(range.sequence);
+            state.zeroed.remove(range.first, range.count, sequence);
+        }
+        assert_eq!(state.tail, recycling.segment, "segments go in their order");
+        state.tail = recycling.segment + 1;
+        state.tallies.recycled += 1;
+        true
+    }
+
+    /// A record that says which segments are gone, and nothing else.
+    ///
+    /// # Errors
+    /// The pool is poisoned.
+    pub fn stage_tail(&self) -> Result<Ticket> {
+        let ready = Ready {
+            elements: Vec::new(),
+            pages: Arc::new(Pages::zeroed(0)),
+            is_fill: false,
+        };
+        self.join(&mut self.lock(), ready, Class::Tail)
+    }
+}
+
+impl State {
+    /// The segment of the last published group.
+    fn table_segment(&self) -> Option<u64> {
+        let waiting = self
+            .flights
+            .front()
+            .map(|flight| &flight.group)
+            .or(self.queue.front());
+        match (waiting, &self.head) {
+            // The first group that is not published may be the first of its segment.
+            (Some(group), _) if group.has_header() => group.segment.checked_sub(1),
+            (Some(group), _) => Some(group.segment),
+            (None, Some(head)) => Some(head.segment),
+            // All that recovery found have summaries.
+            (None, None) => Some(self.next_segment),
+        }
+    }
+
+    /// The entry that an element of a segment made, if it is still there.
+    fn entry_at(&self, element: &Element) -> Option<Entry> {
+        let Shape::Block { page, .. } = element.shape else {
+            return None;
+        };
+        let entry = self.table.get(element.key)?;
+        (entry.page == page).then_some(entry)
+    }
+
+    /// The entry that a block is carried forward for: it still names the old page, and nothing newer is staged.
+    fn carried_entry(&self, old: Entry) -> Option<Entry> {
+        let key: Key = old.key();
+        let entry = self.table.get(key)?;
+        let is_same = entry.page == old.page || mutated(Mutant::SsdCarriedOverNewer);
+        let is_staged = self.pending.has_any(key, 1) && !mutated(Mutant::SsdCarriedPastPending);
+        (is_same && !is_staged).then_some(entry)
+    }
+}

@@ -1,0 +1,60 @@
+//! Replaying: the state that the segments which count make, oldest first, the newest version of each block last.
+
+use super::core::{Head, State};
+use super::load::Loads;
+use crate::media::{Element, Geometry};
+use crate::mutants::{Mutant, mutated};
+use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+impl State {
+    /// What the log knows when it opens.
+    pub(crate) fn replayed(geometry: Geometry, loads: &Loads) -> State {
+        let no_head: Option<Head> = None;
+        let mut state = State {
+            table: Table::new(geometry.blocks_max()),
+            zeroed: Zeroed::default(),
+            live: LiveCounts::new(geometry),
+            versions: Versions::new(),
+            pending: Pending::default(),
+            next_sequence: loads.next_sequence,
+            next_group: loads.next_group,
+            next_segment: loads.next_segment,
+            head: no_head,
+            queue: VecDeque::new(),
+            flights: VecDeque::new(),
+            tail: loads.tail,
+            tail_durable: loads.tail,
+            points: loads.points,
+            points_recorded: loads.points,
+            published: loads.next_sequence - 1,
+            poisoned: None,
+            is_led: false,
+            last_company: 0,
+            last_write: Duration::ZERO,
+            tallies: super::core::Tallies::default(),
+        };
+        let ranges_first = mutated(Mutant::SsdTombstoneWithoutOrder);
+        if ranges_first {
+            state.apply_all(loads, |element| !element.has_block());
+        }
+        state.apply_all(loads, |element| !ranges_first || element.has_block());
+        state
+    }
+
+    /// Applies what is wanted, in the order of the sequences. Below its volume's clean point an element is clean.
+    fn apply_all(&mut self, loads: &Loads, is_wanted: impl Fn(&Element) -> bool) {
+        for loaded in &loads.segments {
+            let elements = loaded.elements.iter().zip(loaded.first_sequence..);
+            for (element, sequence) in elements.filter(|(element, _)| is_wanted(element)) {
+                let is_below = sequence < loads.points.of(element.key.volume);
+                let element = Element {
+                    is_clean: element.is_clean || is_below,
+                    ..*element
+                };
+                self.apply(&element, sequence, loaded.segment);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Walking through a segment group by group. A group counts if its record and every one of its blocks do; the first that
+//! does not ends the walk, for what follows it was never acknowledged.
+
+use super::pages::read_pages;
+use crate::device::Device;
+use crate::error::{LogError, Result};
+use crate::media::{
+    CleanPoints, Element, Geometry, IncarnationLine, Record, SegmentHeader, Shape, check_of,
+};
+use crate::mutants::{Mutant, mutated};
+use crate::page::{PAGE_BYTES, Pages};
+
+/// Pages that are looked through at once.
+const SCANNED_PAGES: u32 = 256;
+
+/// What a walk found.
+pub(crate) struct Walked {
+    pub(crate) groups: u64,
+    pub(crate) elements: Vec<Element>,
+    pub(crate) tail: u64,
+    pub(crate) points: CleanPoints,
+}
+
+/// What is walked through.
+pub(crate) struct Scan<'a> {
+    pub(crate) device: &'a dyn Device,
+    pub(crate) geometry: Geometry,
+    /// The incarnation whose groups count.
+    pub(crate) line: IncarnationLine,
+}
+
+impl Scan<'_> {
+    /// The groups of a segment, from the first on.
+    pub(crate) fn walk(&self, header: &SegmentHeader) -> Result<Walked> {
+        let segment = header.segment;
+        let mut walked = Walked {
+            groups: 0,
+            elements: Vec::new(),
+            tail: header.tail,
+            points: header.points,
+        };
+        let mut at = 1;
+        loop {
+            let group = header.first_group + walked.groups;
+            let sequence = header.first_sequence + walked.elements.len() as u64;
+            let mut found = self.group_at((segment, at), Some((group, sequence)))?;
+            if found.is_none() && mutated(Mutant::SsdGapSkipped) {
+                found = self.any_group_from(segment, at)?;
+            }
+            let Some((next, record)) = found else {
+                self.refuse_later(segment, at, group)?;
+                return Ok(walked);
+            };
+            at = next;
+            walked.groups += 1;
+            walked.tail = walked.tail.max(record.tail);
+            walked.points.join(&record.points);
+            walked.elements.extend(record.elements);
+        }
+    }
+
+    /// The record at a page, if it holds.
+    fn record_at(&self, (segment, at): (u64, u32)) -> Result<Option<Record>> {
+        if at >= self.geometry.groups_end() {
+            return Ok(None);
+        }
+        let salt = self.line.salt;
+        let page = self.geometry.page_of(segment) + u64::from(at);
+        let first = read_pages(self.device, page, 1)?;
+        let count = Record::pages_of(salt, (segment, at), &first, self.geometry);
+        let pages = match count {
+            None => return Ok(None),
+            Some(1) => first,
+            Some(count) => read_pages(self.device, page, count)?,
+        };
+        Ok(Record::decode(salt, (segment, at), &pages, self.geometry))
+    }
+
+    /// The group at a page, if it counts and is the one that is expected there; where the next one begins.
+    fn group_at(
+        &self,
+        (segment, at): (u64, u32),
+        expected: Option<(u64, u64)>,
+    ) -> Result<Option<(u32, Record)>> {
+        let Some(record) = self.record_at((segment, at))? else {
+            return Ok(None);
+        };
+        let is_expected =
+            expected.is_none_or(|expected| expected == (record.group, record.first_sequence));
+        if !is_expected {
+            return Ok(None);
+        }
+        let first = at + record.pages();
+        let page = self.geometry.page_of(segment) + u64::from(first);
+        let blocks = read_pages(self.device, page, record.blocks())?;
+        let holds = are_blocks_of(&record, &blocks) || mutated(Mutant::SsdGroupPayloadUnchecked);
+        Ok(holds.then(|| (first + record.blocks(), record)))
+    }
+
+    /// What the mutant finds behind a gap.
+    fn any_group_from(&self, segment: u64, from: u32) -> Result<Option<(u32, Record)>> {
+        for at in from + 1..self.geometry.groups_end() {
+            if let Some(found) = self.group_at((segment, at), None)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Refuses a segment in which, behind where group `ended` does not count, one stands that was written only after `ended` was
+    /// durable: so many follow one that is under way, and no more.
+    pub(crate) fn refuse_later(&self, segment: u64, from: u32, ended: u64) -> Result<()> {
+        let end = self.geometry.groups_end();
+        for start in (from..end).step_by(SCANNED_PAGES as usize) {
+            let count = SCANNED_PAGES.min(end - start);
+            let page = self.geometry.page_of(segment) + u64::from(start);
+            let pages = read_pages(self.device, page, count)?;
+            for (at, page) in (start..).zip(pages.chunks_exact(PAGE_BYTES)) {
+                let place = (segment, at);
+                if Record::pages_of(self.line.salt, place, page, self.geometry).is_none() {
+                    continue;
+                }
+                let group = self.record_at(place)?.map(|record| record.group);
+                let is_later = |group: &u64| *group >= ended + u64::from(self.line.depth);
+                if let Some(group) = group.filter(is_later) {
+                    return Err(LogError::Damaged {
+                        path: self.device.path().to_owned(),
+                        found: format!(
+                            "group {ended} in segment {segment} does not hold, and group {group} behind it does, which was \
+                             written later"
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether these are the blocks of a record.
+fn are_blocks_of(record: &Record, blocks: &Pages) -> bool {
+    let checks = record.elements.iter().filter_map(|one| match one.shape {
+        Shape::Block { check, .. } => Some((one.key, check)),
+        _ => None,
+    });
+    let mut pages = blocks.chunks_exact(PAGE_BYTES);
+    checks.into_iter().all(|(key, check)| {
+        pages
+            .next()
+            .is_some_and(|page| check_of(key, page) == check)
+    })
+}

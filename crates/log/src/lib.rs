@@ -1,0 +1,31 @@
+//! The engine of pools on an SSD: everything acknowledged is in a log of segments, which is a ring.
+//!
+//! A transaction joins a *group*; a group is one write, record and blocks together, that is durable when it returns, and
+//! then readers see it. Segments are filled one after the other and reused oldest first, when their blocks are
+//! overwritten, on their backings, or carried forward. Which page has which block is known in DRAM alone, 21.4 bytes a block;
+//! recovery reads it from the segments' summaries. The protocol, its invariants, and what each write orders: `docs/inside/ssd.md`.
+//!
+//! No command makes such pools yet.
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
+mod backing;
+mod device;
+mod engine;
+mod error;
+mod media;
+#[doc(hidden)]
+pub mod mutants;
+mod page;
+pub mod shadow;
+mod state;
+mod transaction;
+
+pub use backing::Backing;
+pub use device::{Counters, Device, DeviceCounters, FileDevice};
+pub use engine::{
+    Flight, Found, Log, Options, Outcome, Reading, Recycling, Round, Tallies, Ticket, create, open,
+};
+pub use error::{LogError, Result};
+pub use page::{PAGE_BYTES, Pages};
+pub use transaction::Transaction;

@@ -1,0 +1,112 @@
+//! Elements: what became of one block, or of a range of blocks.
+
+use super::geometry::Geometry;
+use super::layout::{ElementLine, VOLUMES_MAX};
+use forebay_pmem::crc32c;
+
+/// Bits of a block number.
+pub(crate) const BLOCK_BITS: u32 = 36;
+const VOLUME_SHIFT: u32 = 44;
+const BLOCK_SHIFT: u32 = 8;
+const FLAG_CLEAN: u64 = 1;
+const SHAPE_SHIFT: u32 = 4;
+const SHAPE_MASK: u64 = 0xF;
+
+/// Which block of which volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) volume: u32,
+    pub(crate) block: u64,
+}
+
+impl Key {
+    /// A well mixed hash.
+    pub(crate) fn hash(self) -> u64 {
+        let bits = u64::from(self.volume) << VOLUME_SHIFT | self.block << BLOCK_SHIFT;
+        let mut h = bits ^ bits >> 32;
+        h = h.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        h ^= h >> 29;
+        h = h.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        h ^ h >> 32
+    }
+}
+
+/// The check of a block: its CRC-32C, mixed with its key so that a block that strays never matches.
+pub(crate) fn check_of(key: Key, bytes: &[u8]) -> u32 {
+    crc32c(bytes) ^ ((key.hash() >> 7) as u32 | 1)
+}
+
+/// What an element says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A page has the block.
+    Block { page: u32, check: u32 },
+    /// From the block on so many read as zeroes.
+    Zero { count: u64 },
+    /// From the block on so many are as the backing has them: the pool has let go of them.
+    Gone { count: u64 },
+}
+
+/// An element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(crate) key: Key,
+    pub(crate) shape: Shape,
+    /// The backing has the same.
+    pub(crate) is_clean: bool,
+}
+
+impl Element {
+    /// Stores it at the start of `out`.
+    pub(crate) fn encode(&self, out: &mut [u8]) {
+        let (shape, page, check, count) = match self.shape {
+            Shape::Block { page, check } => (1, page, check, 1),
+            Shape::Zero { count } => (2, 0, 0, count),
+            Shape::Gone { count } => (3, 0, 0, count),
+        };
+        let key = (u64::from(self.key.volume) << VOLUME_SHIFT)
+            | (self.key.block << BLOCK_SHIFT)
+            | (shape << SHAPE_SHIFT)
+            | (u64::from(self.is_clean) * FLAG_CLEAN);
+        let line = ElementLine {
+            key,
+            page,
+            check,
+            count,
+        };
+        line.encode(out);
+    }
+
+    /// What the start of `bytes` says; none if no element of a pool of this plan says so.
+    pub(crate) fn decode(bytes: &[u8], geometry: Geometry) -> Option<Element> {
+        let line = ElementLine::decode(bytes);
+        let key = Key {
+            volume: (line.key >> VOLUME_SHIFT) as u32,
+            block: line.key >> BLOCK_SHIFT & ((1 << BLOCK_BITS) - 1),
+        };
+        if key.volume == 0 || key.volume as usize > VOLUMES_MAX {
+            return None;
+        }
+        let blocks = 1 << BLOCK_BITS;
+        let is_range = (1..=blocks).contains(&line.count) && key.block + line.count <= blocks;
+        let shape = match line.key >> SHAPE_SHIFT & SHAPE_MASK {
+            1 if geometry.place_of_page(line.page).is_some() => Shape::Block {
+                page: line.page,
+                check: line.check,
+            },
+            2 if is_range => Shape::Zero { count: line.count },
+            3 if is_range => Shape::Gone { count: line.count },
+            _ => return None,
+        };
+        Some(Element {
+            key,
+            shape,
+            is_clean: line.key & FLAG_CLEAN != 0,
+        })
+    }
+
+    /// Whether a page of the group has its bytes.
+    pub(crate) fn has_block(&self) -> bool {
+        matches!(self.shape, Shape::Block { .. })
+    }
+}

@@ -1,0 +1,67 @@
+//! The superblock: that this is a pool, of which sizes. Written once.
+
+use super::geometry::Geometry;
+use super::layout::SuperblockLine;
+use super::structs::{has_crc, store_crc};
+use crate::page::PAGE_BYTES;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FBAYSSD1");
+const VERSION: u32 = 1;
+
+/// What it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    /// Which pool it is.
+    pub(crate) uuid: u128,
+    /// Its plan.
+    pub(crate) geometry: Geometry,
+}
+
+impl Superblock {
+    /// Its page.
+    pub(crate) fn encode(&self, page: &mut [u8]) {
+        let line = SuperblockLine {
+            magic: MAGIC,
+            version: VERSION,
+            page_bytes: PAGE_BYTES as u32,
+            uuid: self.uuid,
+            segment_pages: self.geometry.segment_pages,
+            places: self.geometry.places,
+            pages: self.geometry.pages(),
+            ..SuperblockLine::default()
+        };
+        line.encode(page);
+        store_crc(0, page, SuperblockLine::BYTES - 4);
+    }
+
+    /// What a page says, on a device of so many pages; or why it is none, in words.
+    pub(crate) fn decode(page: &[u8], device_pages: u64) -> Result<Superblock, String> {
+        let line = SuperblockLine::decode(page);
+        if line.magic != MAGIC {
+            return Err("the first page is not that of one".into());
+        }
+        if !has_crc(0, page, SuperblockLine::BYTES - 4) {
+            return Err("the checksum of its superblock does not hold".into());
+        }
+        if line.version != VERSION || line.page_bytes != PAGE_BYTES as u32 {
+            let version = line.version;
+            return Err(format!(
+                "its format is version {version}, and this program knows {VERSION}"
+            ));
+        }
+        if line.pages > device_pages {
+            let wanted = line.pages;
+            return Err(format!(
+                "it has {wanted} pages, of which the device holds {device_pages}"
+            ));
+        }
+        let geometry = Geometry::with_segments(line.pages, line.segment_pages);
+        match geometry {
+            Some(geometry) if geometry.places == line.places => Ok(Superblock {
+                uuid: line.uuid,
+                geometry,
+            }),
+            _ => Err("its superblock has sizes that no pool has".into()),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Named one-line faults of the engine, for checking the crash checker.
+//!
+//! Without the `mutants` feature `mutated` is the constant `false`. With it, one fault at a time can
+//! be switched on; `forebay-verify crash mutants` must then find lost or wrong data.
+
+forebay_pmem::define_mutants! {
+    /// A fault: one changed line of the engine.
+    pub enum Mutant {
+        /// A group is written without being made durable.
+        SsdAckBeforeFlush,
+        /// Recovery believes a record whose blocks it has not checked.
+        SsdGroupPayloadUnchecked,
+        /// Recovery goes on behind a group that is not valid.
+        SsdGapSkipped,
+        /// A group is acknowledged before the one that precedes it.
+        SsdAckOutOfOrder,
+        /// A segment's summary is written before all its groups are.
+        SsdSealListsInFlight,
+        /// The next incarnation begins without the last segment's summary.
+        SsdIncarnationWithoutSeal,
+        /// What recovery read after a kill is not made durable.
+        SsdRecoveryWithoutFlush,
+        /// Part of a block is merged with the durable version although a newer one is staged.
+        SsdPendingIgnored,
+        /// A group of fills alone is written without being made durable.
+        SsdFillGroupUnsynced,
+        /// Every incarnation has the same salt.
+        SsdSaltOfOldLap,
+        /// A segment is written over before a durable record says that it is gone.
+        SsdSegmentReusedBeforeTail,
+        /// A segment goes although blocks in it are on no backing.
+        SsdSegmentReusedDirty,
+        /// A block is carried forward although a newer version is published.
+        SsdCarriedOverNewer,
+        /// A block is carried forward although a newer version is staged.
+        SsdCarriedPastPending,
+        /// Recovery applies ranges without regard to what was written before and after them.
+        SsdTombstoneWithoutOrder,
+        /// A discard leaves no element in the log.
+        SsdDiscardWithoutRecord,
+        /// The clean point moves before the backing is synced.
+        SsdCleanPointBeforeSync,
+        /// The clean point passes blocks whose write-back failed.
+        SsdCleanPointPastFailed,
+        /// Older versions are published after newer ones.
+        SsdPublishedOutOfOrder,
+        /// Groups go on after one has failed.
+        SsdPoisonForgotten,
+        /// A reader does not notice that what it read was reused meanwhile.
+        SsdReadWithoutVersion,
+    }
+}

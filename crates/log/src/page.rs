@@ -1,0 +1,133 @@
+//! Pages of memory that a device takes as they are: whole, zeroed when made, aligned to their size.
+
+#![allow(unsafe_code, reason = "the allocator is asked for an alignment")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes of a page, of a block, and the unit of every transfer.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Whole pages, aligned to [`PAGE_BYTES`] as `O_DIRECT` asks.
+pub struct Pages {
+    start: NonNull<u8>,
+    count: usize,
+    capacity: usize,
+}
+
+// SAFETY: it owns its memory as a vector of bytes does; only its methods reach it, by the rules of borrowing.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+fn layout(pages: usize) -> Layout {
+    let bytes = pages.checked_mul(PAGE_BYTES);
+    let layout = bytes.map(|bytes| Layout::from_size_align(bytes, PAGE_BYTES));
+    layout
+        .and_then(Result::ok)
+        .expect("pages that fit the address space")
+}
+
+fn allocate(pages: usize) -> NonNull<u8> {
+    if pages == 0 {
+        return NonNull::dangling();
+    }
+    let layout = layout(pages);
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc_zeroed(layout) };
+    NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+impl Pages {
+    /// So many zeroed pages.
+    #[must_use]
+    pub fn zeroed(count: usize) -> Pages {
+        Pages {
+            start: allocate(count),
+            count,
+            capacity: count,
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn page(&self, number: usize) -> &[u8] {
+        &self[number * PAGE_BYTES..][..PAGE_BYTES]
+    }
+
+    /// One of them, to be changed.
+    pub fn page_mut(&mut self, number: usize) -> &mut [u8] {
+        &mut self[number * PAGE_BYTES..][..PAGE_BYTES]
+    }
+
+    /// One zeroed page more; its number.
+    pub fn push(&mut self) -> usize {
+        if self.count == self.capacity {
+            let mut grown = Pages::zeroed((self.capacity * 2).max(1));
+            grown[..self.count * PAGE_BYTES].copy_from_slice(self);
+            grown.count = self.count;
+            *self = grown;
+        }
+        self.count += 1;
+        self.count - 1
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if self.capacity > 0 {
+            // SAFETY: allocated with this layout, and not freed since.
+            unsafe { dealloc(self.start.as_ptr(), layout(self.capacity)) };
+        }
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: so many bytes are allocated and initialised; a dangling start goes with none of them.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count * PAGE_BYTES) }
+    }
+}
+
+impl DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed by nobody else.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count * PAGE_BYTES) }
+    }
+}
+
+impl std::fmt::Debug for Pages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pages({})", self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_aligned_and_keep_their_bytes_when_more_come() {
+        let mut pages = Pages::zeroed(0);
+        assert_eq!(pages.len(), 0);
+        for number in 0..9 {
+            assert_eq!(pages.push(), number);
+            assert!(pages.page(number).iter().all(|byte| *byte == 0));
+            pages.page_mut(number).fill(number as u8 + 1);
+        }
+        assert!(pages.as_ptr().addr().is_multiple_of(PAGE_BYTES));
+        for number in 0..9 {
+            let expected = number as u8 + 1;
+            assert!(pages.page(number).iter().all(|byte| *byte == expected));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Transactions: blocks, parts of blocks and ranges of zeroes that become durable together.
+
+use crate::error::{LogError, Result};
+use crate::media::{BLOCK_BITS, Key, VOLUMES_MAX, check_of};
+use crate::page::{PAGE_BYTES, Pages};
+use std::ops::Range;
+
+/// One change.
+pub(crate) enum Item {
+    /// A block: the next of the transaction's pages. `written` are the ranges of it that the caller gave, all of it if none;
+    /// then its check may be known.
+    Block {
+        key: Key,
+        written: Option<Vec<Range<usize>>>,
+        check: Option<u32>,
+    },
+    /// Blocks that read as zeroes.
+    Zero { first: Key, count: u64 },
+}
+
+/// Changes that are committed together. Bytes are copied when they are given: the caller's may change afterwards.
+#[derive(Default)]
+pub struct Transaction {
+    pub(crate) pages: Option<Pages>,
+    pub(crate) items: Vec<Item>,
+}
+
+fn check(volume: u32, first: u64, count: u64) -> Result<Key> {
+    if volume == 0 || volume as usize > VOLUMES_MAX {
+        return Err(LogError::Transaction(format!(
+            "there is no volume {volume}: they are numbered from 1 to {VOLUMES_MAX}"
+        )));
+    }
+    let blocks = 1 << BLOCK_BITS;
+    if first >= blocks || count > blocks - first {
+        return Err(LogError::Transaction(format!(
+            "{count} blocks from {first} on are more than a volume has, which is {blocks}"
+        )));
+    }
+    Ok(Key {
+        volume,
+        block: first,
+    })
+}
+
+impl Transaction {
+    /// One that changes nothing yet.
+    #[must_use]
+    pub fn new() -> Transaction {
+        Transaction::default()
+    }
+
+    /// A whole block.
+    ///
+    /// # Errors
+    /// There is no such block, or these are not the bytes of one.
+    pub fn write(&mut self, volume: u32, block: u64, bytes: &[u8]) -> Result<()> {
+        let key = check(volume, block, 1)?;
+        if bytes.len() != PAGE_BYTES {
+            let len = bytes.len();
+            return Err(LogError::Transaction(format!(
+                "a block has {PAGE_BYTES} bytes, not {len}"
+            )));
+        }
+        self.put(key, 0..PAGE_BYTES, bytes);
+        Ok(())
+    }
+
+    /// Part of a block; the rest stays as it is at the commit.
+    ///
+    /// # Errors
+    /// There is no such block, or the part does not lie in it.
+    pub fn write_part(
+        &mut self,
+        volume: u32,
+        block: u64,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let key = check(volume, block, 1)?;
+        let end = offset.checked_add(bytes.len());
+        match end.filter(|end| *end <= PAGE_BYTES) {
+            Some(end) => self.put(key, offset..end, bytes),
+            None => {
+                let len = bytes.len();
+                return Err(LogError::Transaction(format!(
+                    "{len} bytes at {offset} do not lie in a block of {PAGE_BYTES}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// So many blocks read as zeroes, cached or not: a discard or a request to write zeroes.
+    ///
+    /// # Errors
+    /// There are no such blocks.
+    pub fn zero(&mut self, volume: u32, first: u64, count: u64) -> Result<()> {
+        let first = check(volume, first, count)?;
+        if count > 0 {
+            self.items.push(Item::Zero { first, count });
+        }
+        Ok(())
+    }
+
+    /// The item that decides what a block is so far, and the page that it has.
+    fn newest(&self, key: Key) -> Option<(usize, Option<usize>)> {
+        let mut page = self.pages.as_ref().map_or(0, Pages::count);
+        for (number, item) in self.items.iter().enumerate().rev() {
+            match item {
+                Item::Block { key: other, .. } => {
+                    page -= 1;
+                    if *other == key {
+                        return Some((number, Some(page)));
+                    }
+                }
+                Item::Zero { first, count } => {
+                    let blocks = first.block..first.block + count;
+                    if first.volume == key.volume && blocks.contains(&key.block) {
+                        return Some((number, None));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn put(&mut self, key: Key, range: Range<usize>, bytes: &[u8]) {
+        let newest = self.newest(key);
+        let pages = self.pages.get_or_insert_with(|| Pages::zeroed(0));
+        let is_whole = range.len() == PAGE_BYTES;
+        if let Some((item, Some(page))) = newest {
+            pages.page_mut(page)[range.clone()].copy_from_slice(bytes);
+            if let Item::Block { written, .. } = &mut self.items[item] {
+                match written {
+                    _ if is_whole => *written = None,
+                    Some(written) => written.push(range),
+                    None => {}
+                }
+            }
+            return;
+        }
+        let page = pages.push();
+        pages.page_mut(page)[range.clone()].copy_from_slice(bytes);
+        // The rest of a block that this transaction zeroes is known.
+        let is_known = is_whole || newest.is_some();
+        let written = (!is_known).then(|| vec![range]);
+        self.items.push(Item::Block {
+            key,
+            written,
+            check: None,
+        });
+    }
+
+    /// Computes the checks of all whole blocks, which then need not be done under a lock.
+    pub(crate) fn check_whole_blocks(&mut self) {
+        let Some(pages) = &self.pages else { return };
+        let mut page = 0;
+        for item in &mut self.items {
+            if let Item::Block {
+                key,
+                written,
+                check,
+            } = item
+            {
+                *check = written.is_none().then(|| check_of(*key, pages.page(page)));
+                page += 1;
+            }
+        }
+    }
+
+    /// How many elements it makes, and how many of these have a block.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (
+            self.items.len(),
+            self.pages.as_ref().map_or(0, Pages::count),
+        )
+    }
+}
+
+/// Copies all of `base` but the ranges that were written.
+pub(crate) fn fill_around(page: &mut [u8], written: &[Range<usize>], base: &[u8]) {
+    let mut merged = base.to_vec();
+    for range in written {
+        merged[range.clone()].copy_from_slice(&page[range.clone()]);
+    }
+    page.copy_from_slice(&merged);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_one_transaction_meet_in_one_page() {
+        let mut transaction = Transaction::new();
+        transaction.write_part(1, 7, 10, &[1; 20]).unwrap();
+        transaction.write(1, 8, &[2; PAGE_BYTES]).unwrap();
+        transaction.write_part(1, 7, 20, &[3; 20]).unwrap();
+        assert_eq!(transaction.counts(), (2, 2));
+        let mut page = transaction.pages.as_ref().unwrap().page(0).to_vec();
+        let Item::Block {
+            written: Some(written),
+            ..
+        } = &transaction.items[0]
+        else {
+            panic!("block 7 is written in part");
+        };
+        fill_around(&mut page, written, &[9; PAGE_BYTES]);
+        let expected = |at: usize| match at {
+            10..20 => 1,
+            20..40 => 3,
+            _ => 9,
+        };
+        assert!(
+            page.iter()
+                .enumerate()
+                .all(|(at, byte)| *byte == expected(at))
+        );
+    }
+
+    #[test]
+    fn the_rest_of_a_block_that_was_zeroed_is_zero() {
+        let mut transaction = Transaction::new();
+        transaction.zero(1, 0, 10).unwrap();
+        transaction.write_part(1, 7, 0, &[1; 20]).unwrap();
+        let has_base = |item: &Item| {
+            matches!(
+                item,
+                Item::Block {
+                    written: Some(_),
+                    ..
+                }
+            )
+        };
+        assert!(!transaction.items.iter().any(has_base));
+    }
+
+    #[test]
+    fn what_no_volume_has_is_refused() {
+        let mut transaction = Transaction::new();
+        let page = [0; PAGE_BYTES];
+        assert!(transaction.write(0, 0, &page).is_err());
+        assert!(transaction.write(65, 0, &page).is_err());
+        assert!(transaction.write(1, 1 << BLOCK_BITS, &page).is_err());
+        assert!(transaction.write(1, 0, &page[1..]).is_err());
+        assert!(transaction.write_part(1, 0, usize::MAX, &page).is_err());
+        assert!(transaction.zero(1, 1, 1 << BLOCK_BITS).is_err());
+        assert_eq!(transaction.counts(), (0, 0));
+    }
+}

@@ -1,0 +1,101 @@
+//! Devices, backings and logs for tests.
+
+use forebay_log::shadow::{Image, ShadowDevice, ShadowState};
+use forebay_log::{Backing, Log, Options, PAGE_BYTES, Transaction, create};
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Pages of a segment of the smallest pools.
+pub const SEGMENT_PAGES: u32 = 16;
+/// Segments of these.
+pub const SEGMENTS: usize = 8;
+
+/// A disk in memory that can be made to fail.
+#[derive(Default)]
+pub struct MemoryBacking {
+    blocks: Mutex<HashMap<u64, Vec<u8>>>,
+    pub fails: AtomicBool,
+}
+
+impl MemoryBacking {
+    fn check(&self) -> io::Result<()> {
+        match self.fails.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("made to fail")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Backing for MemoryBacking {
+    fn read(&self, block: u64, out: &mut [u8]) -> io::Result<()> {
+        match self.blocks.lock().unwrap().get(&block) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None => out.fill(0),
+        }
+        Ok(())
+    }
+
+    fn write(&self, block: u64, bytes: &[u8]) -> io::Result<()> {
+        self.check()?;
+        self.blocks.lock().unwrap().insert(block, bytes.to_vec());
+        Ok(())
+    }
+
+    fn zero(&self, first: u64, count: u64) -> io::Result<()> {
+        self.check()?;
+        let mut blocks = self.blocks.lock().unwrap();
+        blocks.retain(|block, _| !(first..first + count).contains(block));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.check()
+    }
+}
+
+/// Options of the smallest pools, which repeat.
+pub fn options() -> Options {
+    Options {
+        seed: Some(7),
+        segment_pages: Some(SEGMENT_PAGES),
+        ..Options::default()
+    }
+}
+
+/// A device for a pool of the smallest segments.
+pub fn device(segments: usize) -> Arc<ShadowDevice> {
+    let pages = SEGMENT_PAGES as usize * (segments + 1);
+    let state = ShadowState::new(Image::zeroed(pages), PAGE_BYTES);
+    Arc::new(ShadowDevice::new(state))
+}
+
+/// The smallest pool with one volume, its device and its backing.
+pub fn small() -> (Arc<ShadowDevice>, Arc<MemoryBacking>, Log) {
+    let device = device(SEGMENTS);
+    let log = create(device.clone(), options()).unwrap();
+    let backing = Arc::new(MemoryBacking::default());
+    log.attach(1, backing.clone());
+    (device, backing, log)
+}
+
+/// The bytes of a block that has this number.
+pub fn bytes(number: u64) -> Vec<u8> {
+    let word = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes();
+    word.repeat(PAGE_BYTES / 8)
+}
+
+/// A transaction of one block.
+pub fn one(block: u64, number: u64) -> Transaction {
+    let mut transaction = Transaction::new();
+    transaction.write(1, block, &bytes(number)).unwrap();
+    transaction
+}
+
+/// What a block reads as.
+pub fn read(log: &Log, block: u64) -> Vec<u8> {
+    let mut out = vec![0xAA; PAGE_BYTES];
+    log.read(1, block, &mut out).unwrap();
+    out
+}

@@ -1,0 +1,204 @@
+//! What a pool does from its making to its opening after a crash.
+
+use crate::fixtures::*;
+use forebay_log::shadow::{Fault, ShadowDevice};
+use forebay_log::{Found, LogError, PAGE_BYTES, Transaction, open};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+#[test]
+fn what_was_committed_is_read_before_and_after_a_power_cut() {
+    let (device, _, log) = small();
+    let mut transaction = one(3, 1);
+    transaction.write(1, 9, &bytes(2)).unwrap();
+    transaction.write_part(1, 11, 100, &[5; 10]).unwrap();
+    log.commit(transaction).unwrap();
+    let mut transaction = Transaction::new();
+    transaction.write_part(1, 3, 0, &[6; 8]).unwrap();
+    transaction.zero(1, 9, 1 << 30).unwrap();
+    log.commit(transaction).unwrap();
+    let mut expected = bytes(1);
+    expected[..8].fill(6);
+    assert_eq!(read(&log, 3), expected);
+    assert_eq!(read(&log, 9), vec![0; PAGE_BYTES]);
+    assert_eq!(read(&log, 11), vec![0; PAGE_BYTES]);
+    assert_eq!(read(&log, 500), vec![0; PAGE_BYTES]);
+
+    let mut rng = fastrand::Rng::with_seed(1);
+    let cut = device.state().cut(&mut rng);
+    let cut = forebay_log::shadow::ShadowState::new(cut, PAGE_BYTES);
+    let log = open(Arc::new(ShadowDevice::new(cut)), options()).unwrap();
+    let mut out = vec![0; PAGE_BYTES];
+    assert_eq!(log.read(1, 3, &mut out).unwrap(), Found::Cached);
+    assert_eq!(out, expected);
+    assert_eq!(log.read(1, 9, &mut out).unwrap(), Found::Zeroes);
+    assert_eq!(log.read(1, 1 << 29, &mut out).unwrap(), Found::Zeroes);
+    assert_eq!(log.is_clean(1, 3), Some(false));
+}
+
+#[test]
+fn a_pool_that_was_closed_opens_again_and_again() {
+    let (device, backing, mut log) = small();
+    for turn in 0..6 {
+        log.commit(one(turn, turn + 10)).unwrap();
+        log.close().unwrap();
+        log = open(device.clone(), options()).unwrap();
+        log.attach(1, backing.clone());
+        for block in 0..=turn {
+            assert_eq!(read(&log, block), bytes(block + 10));
+        }
+        while log.free_segments() < 4 {
+            assert!(log.recycle().unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_ring_laps_and_what_leaves_it_is_on_the_backing() {
+    let (_, _, log) = small();
+    let mut refused = 0;
+    for number in 0..400 {
+        while let Err(error) = log.commit(one(number % 90, number)) {
+            assert!(matches!(error, LogError::NoRoom { .. }), "{error}");
+            assert!(log.recycle().unwrap());
+            refused += 1;
+        }
+    }
+    assert!(refused > 20, "{refused}");
+    for block in 0..90 {
+        let newest = (0..400).rev().find(|number| number % 90 == block).unwrap();
+        assert_eq!(read(&log, block), bytes(newest));
+    }
+}
+
+#[test]
+fn blocks_of_a_backing_that_fails_are_carried_forward() {
+    let (device, backing, log) = small();
+    backing.fails.store(true, Ordering::Relaxed);
+    log.commit(one(0, 1)).unwrap();
+    let mut zeroes = Transaction::new();
+    zeroes.zero(1, 50, 10).unwrap();
+    zeroes.write(1, 55, &bytes(77)).unwrap();
+    log.commit(zeroes).unwrap();
+    let mut recycled = 0;
+    for number in 0..200 {
+        // The same few blocks, so that most of a segment is dead.
+        while let Err(error) = log.commit(one(1 + number % 3, number)) {
+            assert!(matches!(error, LogError::NoRoom { .. }), "{error}");
+            assert!(log.recycle().unwrap());
+            recycled += 1;
+        }
+    }
+    assert!(recycled > 5, "{recycled}");
+    let check = |log: &forebay_log::Log| {
+        assert_eq!(read(log, 0), bytes(1));
+        assert_eq!(read(log, 55), bytes(77));
+        assert_eq!(read(log, 56), vec![0; PAGE_BYTES]);
+        assert_eq!(log.is_clean(1, 0), Some(false));
+        assert_eq!(log.is_clean(1, 50), Some(false));
+    };
+    check(&log);
+    drop(log);
+    let log = open(device, options()).unwrap();
+    check(&log);
+    backing.fails.store(false, Ordering::Relaxed);
+    log.attach(1, backing);
+    log.write_back(1).unwrap();
+    assert_eq!(log.is_clean(1, 0), Some(true));
+    assert_eq!(log.is_clean(1, 50), None);
+}
+
+#[test]
+fn a_full_pool_whose_backing_fails_says_so() {
+    let (_, backing, log) = small();
+    backing.fails.store(true, Ordering::Relaxed);
+    for number in 0.. {
+        if log.commit(one(number, number)).is_err() {
+            break;
+        }
+    }
+    let failed = loop {
+        match log.recycle() {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(failed, LogError::Backing { volume: 1, .. }),
+        "{failed}"
+    );
+    // It goes on as soon as the backing does.
+    backing.fails.store(false, Ordering::Relaxed);
+    while log.free_segments() < 4 {
+        assert!(log.recycle().unwrap());
+    }
+    log.commit(one(0, 99)).unwrap();
+    assert_eq!(read(&log, 0), bytes(99));
+    assert_eq!(read(&log, 1), bytes(1));
+}
+
+#[test]
+fn after_a_failed_write_nothing_is_acknowledged_and_the_next_opening_goes_on() {
+    for fault in [
+        Fault::Error,
+        Fault::ErrorButDurable,
+        Fault::Short,
+        Fault::NoSpace,
+    ] {
+        let (device, _, log) = small();
+        log.commit(one(1, 1)).unwrap();
+        device.fail(0, fault);
+        assert!(matches!(
+            log.commit(one(1, 2)),
+            Err(LogError::Poisoned { .. })
+        ));
+        assert!(matches!(
+            log.commit(one(1, 3)),
+            Err(LogError::Poisoned { .. })
+        ));
+        assert_eq!(read(&log, 1), bytes(1), "what failed is not seen");
+        assert!(log.close().is_err());
+        let log = open(device, options()).unwrap();
+        let expected = match fault {
+            Fault::ErrorButDurable => [2, 2],
+            _ => [1, 1],
+        };
+        assert!(expected.map(bytes).contains(&read(&log, 1)), "{fault:?}");
+        log.commit(one(1, 4)).unwrap();
+        assert_eq!(read(&log, 1), bytes(4));
+    }
+}
+
+#[test]
+fn write_back_makes_clean_and_a_clean_point_outlives_a_crash() {
+    let (device, backing, log) = small();
+    log.commit(one(1, 1)).unwrap();
+    log.commit(one(2, 2)).unwrap();
+    log.write_back(1).unwrap();
+    log.commit(one(2, 3)).unwrap();
+    drop(log);
+    let log = open(device, options()).unwrap();
+    log.attach(1, backing);
+    assert_eq!(log.is_clean(1, 1), Some(true));
+    assert_eq!(log.is_clean(1, 2), Some(false));
+}
+
+#[test]
+fn a_fill_is_kept_only_if_nothing_came_between() {
+    let (_, _, log) = small();
+    let version = log.begin_read(1, 5).version();
+    let ticket = log.stage_fill(1, 5, &bytes(5), version).unwrap().unwrap();
+    log.wait(&ticket).unwrap();
+    assert_eq!(log.is_clean(1, 5), Some(true));
+    let version = log.begin_read(1, 6).version();
+    log.commit(one(6, 1)).unwrap();
+    assert!(log.stage_fill(1, 6, &bytes(6), version).unwrap().is_none());
+    assert!(matches!(
+        log.stage_forget(1, 0, 10),
+        Err(LogError::Transaction(_))
+    ));
+    log.write_back(1).unwrap();
+    let ticket = log.stage_forget(1, 0, 10).unwrap();
+    log.wait(&ticket).unwrap();
+    assert_eq!(log.cached_blocks(), 0);
+}

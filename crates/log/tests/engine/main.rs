@@ -1,0 +1,7 @@
+//! The engine on the shadow device and on a file.
+
+mod counts;
+mod fixtures;
+mod life;
+mod media;
+mod threads;
