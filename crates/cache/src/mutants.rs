@@ -101,5 +101,6 @@ forebay_pmem::define_mutants! {
         RowFreedWithMate,
         GroupTakenWithPairs,
         RowNotRebuilt,
+        PassedByWhatIsDirty,
     }
 }

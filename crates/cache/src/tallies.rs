@@ -110,6 +110,8 @@ tallies!(
     read_misses,
     /// Blocks brought in by misses.
     fills,
+    /// Of the misses, those of long runs that were not to be brought in.
+    passed_by,
     /// Blocks evicted.
     evictions,
     /// Blocks written back.

@@ -6,6 +6,7 @@ use crate::directed;
 use crate::focus_scripts as scripts;
 use crate::scenario::{Script, Shape};
 use crate::scheduler::{Kill, Policy};
+use crate::streamed;
 
 /// Fences of an opening until its incarnation has begun.
 const SWITCH_FENCES: usize = 3;
@@ -59,6 +60,8 @@ pub enum Focus {
     Packed,
     /// Short: a block is written, and what it leaves is taken, while a reader that checks nothing is at it.
     ReadUnchecked,
+    /// Short: reads that follow one another pass the pool by ([`crate::streamed`]).
+    Streamed,
 }
 
 impl Focus {
@@ -128,6 +131,7 @@ impl Focus {
             Focus::VolumeLines | Focus::FailedLine => 0,
             Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
+            Focus::Streamed => 0,
             _ => 1,
         }
     }
@@ -166,6 +170,7 @@ impl Focus {
             Focus::VolumeLines | Focus::FailedLine => 0,
             Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
+            Focus::Streamed => 2,
         }
     }
 
@@ -227,6 +232,9 @@ impl Focus {
 
     /// The pool.
     pub fn shape(self, rng: &mut fastrand::Rng) -> Shape {
+        if self == Focus::Streamed {
+            return streamed::shape(rng);
+        }
         let mut shape = Shape {
             slots: rng.usize(8..12),
             lanes: rng.u32(1..=2),
@@ -256,7 +264,7 @@ impl Focus {
             Focus::Detached => shape.fill_on_read = true,
             Focus::Grown => shape.grows = true,
             Focus::Packed => shape.slots = 8,
-            Focus::FailedLine => {}
+            Focus::FailedLine | Focus::Streamed => {}
             Focus::Overtaken => {
                 shape.lanes = 3;
                 shape.slots = 16;
@@ -366,6 +374,7 @@ impl Focus {
                 };
             }
             Focus::Crowd => rng.u8(..4) == 0,
+            Focus::Streamed => return streamed::policy(rng, actors),
             _ => rng.u8(..4) > 0,
         };
         match opens_windows {
@@ -400,6 +409,7 @@ impl Focus {
             Focus::Overtaken => directed::overtaken(rng, shape),
             Focus::Packed => directed::packed(rng),
             Focus::ReadUnchecked => directed::read_unchecked(rng),
+            Focus::Streamed => streamed::script(rng, shape),
         }
     }
 

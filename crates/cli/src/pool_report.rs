@@ -73,6 +73,7 @@ fn totals(totals: &TallySums) -> Value {
             "read_hits": totals.read_hits,
             "read_misses": totals.read_misses,
             "fills": totals.fills,
+            "passed_by": totals.passed_by,
             "evictions": totals.evictions,
             "write_backs": totals.write_backs,
             "write_back_runs": totals.write_back_runs,

@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::media::Media;
 use crate::options::RuntimeOptions;
+use crate::policy::streams::Streams;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::Table;
 use volume_state::VolumeState;
@@ -38,6 +39,8 @@ pub(crate) struct Pipeline {
     volumes: RwLock<Vec<Option<Arc<VolumeState>>>>,
     /// What write-back keeps between rounds.
     write_back: WriteBack,
+    /// Reads that follow one another.
+    streams: Streams,
     /// Whether flusher, reclaimer and checkpointer run. Without, callers do their work.
     has_background: AtomicBool,
     options: RuntimeOptions,
@@ -47,10 +50,12 @@ impl Pipeline {
     /// The volumes of the engine's medium are known, still without their backings; no threads run.
     pub(crate) fn new(engine: Engine, options: RuntimeOptions) -> Pipeline {
         let places = engine.media().geometry.volumes as usize;
+        let streams = Streams::new(engine.block_bytes(), options.sequential_cutoff_bytes);
         let pipeline = Pipeline {
             engine,
             volumes: RwLock::new(vec![None; places]),
             write_back: WriteBack::new(options.defer_journal),
+            streams,
             has_background: AtomicBool::new(false),
             options,
         };
@@ -77,6 +82,9 @@ impl Pipeline {
     }
     pub(crate) fn write_back(&self) -> &WriteBack {
         &self.write_back
+    }
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
     }
     /// The engine alone, of a pool that is laid out anew.
     pub(crate) fn into_engine(self) -> Engine {

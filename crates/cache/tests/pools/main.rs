@@ -30,6 +30,7 @@ mod journal_locate;
 mod journal_trouble;
 mod journal_write_back;
 mod log_damage;
+mod long_reads;
 mod lost_pages;
 mod marks;
 mod member_races;

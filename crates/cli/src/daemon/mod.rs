@@ -234,6 +234,9 @@ fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
     if let Some(compares) = settings.compare_writes {
         options = options.compare_writes(compares.is_on());
     }
+    if let Some(cutoff_bytes) = settings.sequential_cutoff {
+        options = options.sequential_cutoff_bytes(cutoff_bytes);
+    }
     Ok(options)
 }
 

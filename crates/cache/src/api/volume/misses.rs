@@ -1,8 +1,11 @@
-//! Reading blocks that are not cached: from the backing, and into the pool at the same time.
+//! Reading blocks that are not cached: from the backing, and into the pool at the same time, unless they are of a long run of reads
+//! that passes the pool by. What is cached is read from the pool in any case.
 //!
 //! Invariant: a block that the backing gave is used, and brought in, only if nothing happened to its
 //! stripe since it was seen not to be cached. A write, a write-back and an evict may have passed
 //! between that look and the backing's answer, which is then from before the write.
+
+use std::ops::Range;
 
 use super::Volume;
 use crate::engine::fill::StreamedBlock;
@@ -22,6 +25,18 @@ struct Missing {
     version: Version,
     /// Whether what the backing has of it may be brought in.
     may_fill: bool,
+    /// It is of a run that passes the pool by.
+    passes_by: bool,
+}
+
+impl Missing {
+    fn passing_by(self, passes_by: bool) -> Missing {
+        Missing {
+            may_fill: self.may_fill && !passes_by,
+            passes_by,
+            ..self
+        }
+    }
 }
 
 impl Volume {
@@ -35,6 +50,7 @@ impl Volume {
             may_fill: fill
                 && (self.state.zeroings.is_settled(block)
                     || mutated(Mutant::FilledFromUnsyncedZeroes)),
+            passes_by: false,
         }
     }
 
@@ -42,7 +58,9 @@ impl Volume {
     /// Returns how many it read, at least one.
     pub(super) fn read_on(&self, block: u64, out: &mut [u8]) -> Result<usize> {
         let block_bytes = self.block_size();
-        let mut missing = self.missing_run(block, out.len() / block_bytes);
+        let count = out.len() / block_bytes;
+        let passes_by = self.note_miss(block..block + count as u64);
+        let mut missing = self.missing_run(block, count, passes_by);
         if missing.len() > 1 {
             let bytes = &mut out[..missing.len() * block_bytes];
             self.read_missing(block, &mut missing, bytes)?;
@@ -52,15 +70,30 @@ impl Volume {
         Ok(1)
     }
 
+    /// Notes a read that misses at least its first block; whether it is of a run that passes the pool by.
+    fn note_miss(&self, blocks: Range<u64>) -> bool {
+        let streams = self.pipeline.streams();
+        if streams.cutoff_bytes() == 0 {
+            return false;
+        }
+        let position = streams.note(self.id(), blocks);
+        streams.is_past_cutoff(position)
+    }
+
     /// The first blocks from `block` on, at most `count`, that are not cached and that no thread is changing.
-    fn missing_run(&self, block: u64, count: usize) -> Vec<Missing> {
+    fn missing_run(&self, block: u64, count: usize, passes_by: bool) -> Vec<Missing> {
         let pipeline = &*self.pipeline;
         let missing = |number| {
             let key = self.key(number);
             let bucket = pipeline.table().bucket(key);
             let version = pipeline.table().index().try_read_begin(bucket.stripe)?;
-            let missing = || self.missing(number, bucket, version, true);
-            pipeline.table().find(bucket, key).is_none().then(missing)
+            let missing = || {
+                let missing = self.missing(number, bucket, version, true);
+                missing.passing_by(passes_by)
+            };
+            let is_cached = pipeline.table().find(bucket, key).is_some();
+            let is_missing = !is_cached || (passes_by && mutated(Mutant::PassedByWhatIsDirty));
+            is_missing.then(missing)
         };
         let run_max = count.min(MISSING_RUN_BLOCKS_MAX);
         (block..).map_while(missing).take(run_max).collect()
@@ -122,7 +155,9 @@ impl Volume {
         fill: bool,
     ) -> Result<bool> {
         self.pipeline.engine().check_table_whole()?;
+        let passes_by = fill && self.note_miss(key.block()..key.block() + 1);
         let missing = self.missing(key.block(), bucket, version, fill);
+        let missing = missing.passing_by(passes_by);
         self.read_backing(key.block(), out)?;
         let streamed = self.stream_fill(&missing, out, self.may_fill());
         let streamed = streamed.filter(|_| self.fence_fills());
@@ -187,7 +222,10 @@ impl Volume {
     ) -> Option<Version> {
         let engine = self.pipeline.engine();
         let Missing {
-            bucket, version, ..
+            bucket,
+            version,
+            passes_by,
+            ..
         } = missing;
         if !self.is_as_seen(&missing) {
             if let Some(block) = streamed {
@@ -195,7 +233,9 @@ impl Volume {
             }
             return None;
         }
-        engine.tallies().mine().read_misses(1);
+        let tallies = engine.tallies().mine();
+        tallies.read_misses(1);
+        tallies.passed_by(u64::from(passes_by));
         let filled = streamed.and_then(|block| engine.finish_fill(key, bucket, version, block));
         Some(filled.unwrap_or(version))
     }

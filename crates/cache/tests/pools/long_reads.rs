@@ -1,0 +1,110 @@
+//! Reads that follow one another: what passes the pool by, and what never does.
+
+use std::sync::Arc;
+
+use forebay::{Backing, MemoryStore, Volume};
+
+use crate::rig::{self, BLOCK, Rig, rig_with};
+
+const BLOCKS: usize = 2048;
+const REQUEST_BLOCKS: usize = 64;
+const CUTOFF_BLOCKS: usize = 4 * REQUEST_BLOCKS;
+
+/// A pool with this cutoff before a disk of telling blocks.
+fn streamed(cutoff_blocks: usize) -> (Rig, Backing, Volume) {
+    let rig = rig_with(16 << 20, |options| {
+        options
+            .background(false)
+            .sequential_cutoff_bytes((cutoff_blocks * BLOCK) as u64)
+    });
+    let bytes = (0..BLOCKS as u64).flat_map(|block| rig::bytes_of(block, 0));
+    let backing = Backing::from_store(Arc::new(MemoryStore::from_bytes(bytes.collect())));
+    let volume = rig.pool.attach(backing.clone()).unwrap();
+    (rig, backing, volume)
+}
+
+/// Reads so many blocks from there on in requests, and compares; `version` says which version a block has.
+fn read(volume: &Volume, first: usize, count: usize, version: impl Fn(u64) -> u64) {
+    for start in (first..first + count).step_by(REQUEST_BLOCKS) {
+        let end = (start + REQUEST_BLOCKS).min(first + count);
+        let mut out = vec![0; (end - start) * BLOCK];
+        volume.read(start as u64, &mut out).unwrap();
+        for (block, bytes) in (start as u64..).zip(out.chunks(BLOCK)) {
+            assert!(
+                bytes == rig::bytes_of(block, version(block)),
+                "block {block}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_run_passes_by_once_it_has_come_beyond_the_cutoff() {
+    let (rig, backing, volume) = streamed(CUTOFF_BLOCKS);
+    let before = (backing.counters(), rig.pool.counters().fences);
+    read(&volume, 0, 16 * REQUEST_BLOCKS, |_| 0);
+    let totals = rig.pool.stats().totals;
+    let all = (16 * REQUEST_BLOCKS) as u64;
+    assert_eq!(totals.read_misses, all);
+    assert_eq!(totals.fills, CUTOFF_BLOCKS as u64, "as long as the cutoff");
+    assert_eq!(totals.passed_by, all - CUTOFF_BLOCKS as u64);
+    let asked = backing.counters() - before.0;
+    assert_eq!((asked.reads, asked.bytes_read), (16, all * BLOCK as u64));
+    let fences = rig.pool.counters().fences - before.1;
+    assert_eq!(fences, 4, "what passes by needs none");
+    // What was brought in is served by the pool, and what was not is not there.
+    let hits = || rig.pool.stats().totals.read_hits;
+    read(&volume, 0, CUTOFF_BLOCKS, |_| 0);
+    assert_eq!(hits(), CUTOFF_BLOCKS as u64);
+    assert!(!volume.is_resident(CUTOFF_BLOCKS as u64..CUTOFF_BLOCKS as u64 + 1));
+}
+
+#[test]
+fn what_is_cached_or_dirty_in_a_run_that_passes_by_came_from_the_backing() {
+    let (rig, _backing, volume) = streamed(REQUEST_BLOCKS);
+    // Dirty, clean since a write, and clean since a read.
+    let (dirty, clean, filled) = (300, 400, 501);
+    rig::put(&volume, clean, 1);
+    volume.flush().unwrap();
+    rig::put(&volume, dirty, 1);
+    assert_eq!(rig::get(&volume, filled), rig::bytes_of(filled, 0));
+    let before = rig.pool.stats().totals;
+    let version = |block| u64::from([dirty, clean].contains(&block));
+    read(&volume, 0, 10 * REQUEST_BLOCKS, version);
+    let totals = rig.pool.stats().totals;
+    assert_eq!(totals.read_hits - before.read_hits, 3);
+    assert!(totals.passed_by > 0 && rig.pool.stats().dirty_blocks == 1);
+    // A write into the run stays the pool's, and the next read has it.
+    rig::put(&volume, 350, 2);
+    let version = |block| u64::from([dirty, clean].contains(&block)) + 2 * u64::from(block == 350);
+    read(&volume, 256, 128, version);
+}
+
+#[test]
+fn blocks_that_are_read_here_and_there_are_brought_in_beside_a_run() {
+    let (rig, _backing, volume) = streamed(CUTOFF_BLOCKS);
+    let mut apart = (1100..2048).step_by(300).map(|block| block as u64);
+    for start in (0..1024).step_by(REQUEST_BLOCKS) {
+        read(&volume, start, REQUEST_BLOCKS, |_| 0);
+        if let Some(block) = apart.next() {
+            assert_eq!(rig::get(&volume, block), rig::bytes_of(block, 0));
+            assert!(volume.is_resident(block..block + 1), "block {block}");
+        }
+    }
+    assert!(rig.pool.stats().totals.passed_by > 0);
+}
+
+#[test]
+fn the_cutoff_can_be_changed_while_a_run_goes_on() {
+    let (rig, _backing, volume) = streamed(0);
+    read(&volume, 0, 512, |_| 0);
+    let totals = || rig.pool.stats().totals;
+    assert_eq!((totals().fills, totals().passed_by), (512, 0));
+    rig.pool.set_sequential_cutoff(BLOCK as u64);
+    assert_eq!(rig.pool.tuning().sequential_cutoff_bytes, BLOCK as u64);
+    read(&volume, 512, 128, |_| 0);
+    assert_eq!((totals().fills, totals().passed_by), (512, 128));
+    rig.pool.set_sequential_cutoff(0);
+    read(&volume, 640, 128, |_| 0);
+    assert_eq!((totals().fills, totals().passed_by), (640, 128));
+}
