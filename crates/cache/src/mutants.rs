@@ -102,5 +102,7 @@ forebay_pmem::define_mutants! {
         GroupTakenWithPairs,
         RowNotRebuilt,
         PassedByWhatIsDirty,
+        LeftUnseenByWatchers,
+        ZeroedUnseenByWatchers,
     }
 }

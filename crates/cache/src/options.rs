@@ -205,6 +205,9 @@ runtime_options! {
     /// brought in. 0, the default, brings in all. Can be changed later:
     /// [`Pool::set_sequential_cutoff`](crate::Pool::set_sequential_cutoff).
     sequential_cutoff_bytes: u64 = 0,
+    /// Reads ahead of reads that follow one another, so many bytes at most, 64 MiB if it is more; they lie in memory apart. 0,
+    /// the default, reads nothing ahead. Can be changed later: [`Pool::set_read_ahead`](crate::Pool::set_read_ahead).
+    read_ahead_bytes: u64 = 0,
     /// A whole block whose bytes the pool holds already shares their slot, as is the default. Can be
     /// changed later: [`Pool::set_share_duplicates`](crate::Pool::set_share_duplicates).
     share_duplicates: bool = true,

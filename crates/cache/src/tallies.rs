@@ -112,6 +112,8 @@ tallies!(
     fills,
     /// Of the misses, those of long runs that were not to be brought in.
     passed_by,
+    /// Of the misses, those that had been read ahead.
+    read_ahead,
     /// Blocks evicted.
     evictions,
     /// Blocks written back.

@@ -37,6 +37,8 @@ pub struct Shape {
     pub fill_on_read: bool,
     /// Reads that follow one another pass the pool by once they have come to more blocks than these; 0 if none do.
     pub cutoff_blocks: usize,
+    /// Blocks that are read ahead of such reads.
+    pub ahead_blocks: usize,
     /// Equal blocks share slots.
     pub shares: bool,
     /// Blocks that differ little are stored as what differs.
@@ -122,6 +124,7 @@ impl Shape {
             },
             fill_on_read: rng.bool(),
             cutoff_blocks: 0,
+            ahead_blocks: 0,
             shares: rng.u8(..4) > 0,
             compares: rng.u8(..4) > 0,
             verifies: rng.u8(..4) > 0,
@@ -158,6 +161,7 @@ impl Shape {
             lane_bytes: 512,
             fill_on_read: false,
             cutoff_blocks: 0,
+            ahead_blocks: 0,
             shares: true,
             compares: true,
             verifies: true,

@@ -26,6 +26,8 @@ pub struct Tuning {
     pub compare_writes: bool,
     /// See [`Pool::set_sequential_cutoff`].
     pub sequential_cutoff_bytes: u64,
+    /// See [`Pool::set_read_ahead`].
+    pub read_ahead_bytes: u64,
 }
 
 impl Pool {
@@ -80,6 +82,12 @@ impl Pool {
         self.pipeline().streams().set_cutoff_bytes(cutoff_bytes);
     }
 
+    /// Has the backing read ahead of reads that follow one another and miss, so many bytes at most (64 MiB if it is more). With 0
+    /// nothing is.
+    pub fn set_read_ahead(&self, bytes: u64) {
+        self.pipeline().read_ahead().set_bytes(bytes);
+    }
+
     /// The settings in force.
     pub fn tuning(&self) -> Tuning {
         let wakeup = &self.pipeline().engine().wakeup();
@@ -92,6 +100,7 @@ impl Pool {
             share_duplicates: self.pipeline().engine().content().shares_duplicates(),
             compare_writes: self.pipeline().engine().content().compares_writes(),
             sequential_cutoff_bytes: self.pipeline().streams().cutoff_bytes(),
+            read_ahead_bytes: self.pipeline().read_ahead().bytes(),
         }
     }
 }

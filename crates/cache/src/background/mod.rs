@@ -5,8 +5,10 @@
 //! ones clean, reclaim frees those. The threads that do so, how they share the work with callers, and how
 //! long a caller waits for them, are settled here; what a commit or an eviction is, in `engine`.
 
+mod ahead_windows;
 pub(crate) mod health;
 pub(crate) mod journal;
+mod read_ahead;
 pub(crate) mod reclaim;
 mod stages;
 mod threads;
@@ -27,6 +29,7 @@ use crate::options::RuntimeOptions;
 use crate::policy::streams::Streams;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::Table;
+use read_ahead::ReadAhead;
 use volume_state::VolumeState;
 use writeback::WriteBack;
 
@@ -41,6 +44,8 @@ pub(crate) struct Pipeline {
     write_back: WriteBack,
     /// Reads that follow one another.
     streams: Streams,
+    /// What will be wanted next of them.
+    read_ahead: ReadAhead,
     /// Whether flusher, reclaimer and checkpointer run. Without, callers do their work.
     has_background: AtomicBool,
     options: RuntimeOptions,
@@ -56,6 +61,7 @@ impl Pipeline {
             volumes: RwLock::new(vec![None; places]),
             write_back: WriteBack::new(options.defer_journal),
             streams,
+            read_ahead: ReadAhead::new(options.read_ahead_bytes),
             has_background: AtomicBool::new(false),
             options,
         };

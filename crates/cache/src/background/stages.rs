@@ -85,6 +85,7 @@ impl Pipeline {
         match thread {
             0 => self.flush_stage(),
             1 => self.reclaim_stage()?,
+            3 => drop(self.read_ahead_once()),
             _ if self.engine.log().is_nearly_full() => self.engine.checkpoint()?,
             _ => {}
         }

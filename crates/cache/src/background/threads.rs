@@ -96,6 +96,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.pipeline.engine.wakeup().stop();
+        self.pipeline.read_ahead().stop();
         for thread in self.threads.drain(..) {
             // A stage that panicked has already said so on standard error.
             drop(thread.join());

@@ -108,3 +108,119 @@ fn the_cutoff_can_be_changed_while_a_run_goes_on() {
     read(&volume, 640, 128, |_| 0);
     assert_eq!((totals().fills, totals().passed_by), (640, 128));
 }
+
+const AHEAD_BLOCKS: usize = 4 * REQUEST_BLOCKS;
+
+/// The same with read-ahead, and threads that do it or not.
+fn read_ahead(background: bool) -> (Rig, Backing, Volume) {
+    let rig = rig_with(32 << 20, |options| {
+        options
+            .background(background)
+            .read_ahead_bytes((AHEAD_BLOCKS * BLOCK) as u64)
+    });
+    let bytes = (0..BLOCKS as u64).flat_map(|block| rig::bytes_of(block, 0));
+    let backing = Backing::from_store(Arc::new(MemoryStore::from_bytes(bytes.collect())));
+    let volume = rig.pool.attach(backing.clone()).unwrap();
+    (rig, backing, volume)
+}
+
+fn turn(rig: &Rig) {
+    forebay::unstable::background_turn(&rig.pool, 3).unwrap();
+}
+
+#[test]
+fn what_a_run_wants_next_is_read_ahead_once_and_taken_from_there() {
+    let (rig, backing, volume) = read_ahead(false);
+    let before = backing.counters();
+    let asked = || backing.counters() - before;
+    let ahead = || rig.pool.stats().totals.read_ahead;
+    read(&volume, 0, REQUEST_BLOCKS, |_| 0);
+    assert_eq!(asked().reads, 1);
+    // As much as was read: one window.
+    (0..9).for_each(|_| turn(&rig));
+    assert_eq!(asked().reads, 2);
+    read(&volume, 64, REQUEST_BLOCKS, |_| 0);
+    assert_eq!((asked().reads, ahead()), (2, 64));
+    // Two now, then four at most.
+    (0..9).for_each(|_| turn(&rig));
+    assert_eq!(asked().reads, 4);
+    read(&volume, 128, 2 * REQUEST_BLOCKS, |_| 0);
+    (0..9).for_each(|_| turn(&rig));
+    assert_eq!((asked().reads, ahead()), (8, 192));
+    // Every block once, and brought in by the reader alone.
+    assert_eq!(asked().bytes_read, (8 * REQUEST_BLOCKS * BLOCK) as u64);
+    assert_eq!(rig.pool.stats().totals.fills, 256);
+    assert!(!volume.is_resident(256..257));
+    // A window that no thread has begun to read: the reader does.
+    read(&volume, 256, 8 * REQUEST_BLOCKS, |_| 0);
+    assert_eq!(asked().bytes_read, (12 * REQUEST_BLOCKS * BLOCK) as u64);
+    assert_eq!(ahead(), 192 + 256);
+}
+
+#[test]
+fn a_block_that_was_written_or_zeroed_since_was_read_as_it_was_read_ahead() {
+    for zeroes in [false, true] {
+        let (rig, _backing, volume) = read_ahead(false);
+        read(&volume, 0, REQUEST_BLOCKS, |_| 0);
+        turn(&rig);
+        if zeroes {
+            volume.discard(70..71).unwrap();
+        } else {
+            // It comes, goes to the backing, and leaves.
+            rig::put(&volume, 70, 1);
+            volume.flush().unwrap();
+            volume.forget_blocks([70]).unwrap();
+        }
+        assert!(!volume.is_resident(70..71));
+        let wanted = match zeroes {
+            true => vec![0; BLOCK],
+            false => rig::bytes_of(70, 1),
+        };
+        assert!(rig::get(&volume, 70) == wanted, "zeroes: {zeroes}");
+        assert_eq!(rig.pool.stats().totals.read_ahead, 0, "it is stale");
+    }
+}
+
+#[test]
+fn a_block_that_is_cached_is_read_from_the_pool_and_not_from_ahead() {
+    let (rig, _backing, volume) = read_ahead(false);
+    rig::put(&volume, 70, 1);
+    read(&volume, 0, REQUEST_BLOCKS, |_| 0);
+    turn(&rig);
+    rig::put(&volume, 80, 2);
+    let version = |block| match block {
+        70 => 1,
+        80 => 2,
+        _ => 0,
+    };
+    read(&volume, 64, REQUEST_BLOCKS, version);
+    assert_eq!(rig.pool.stats().totals.read_ahead, 62);
+}
+
+#[test]
+fn a_volume_that_is_detached_has_nothing_read_ahead_and_another_process_may_have_its_backing() {
+    let (rig, backing, volume) = read_ahead(false);
+    read(&volume, 0, REQUEST_BLOCKS, |_| 0);
+    turn(&rig);
+    let left = volume.clone();
+    rig.pool.detach(volume).unwrap();
+    left.read(64, &mut vec![0; BLOCK]).expect_err("it is gone");
+    let volume = rig.pool.attach(backing.clone()).unwrap();
+    let before = backing.counters().reads;
+    read(&volume, 64, REQUEST_BLOCKS, |_| 0);
+    assert_eq!(backing.counters().reads - before, 1);
+}
+
+#[test]
+fn threads_read_ahead_of_a_run_and_end_with_the_pool() {
+    let (rig, backing, volume) = read_ahead(true);
+    read(&volume, 0, BLOCKS, |_| 0);
+    let totals = rig.pool.stats().totals;
+    assert_eq!(totals.read_misses, BLOCKS as u64);
+    let asked = backing.counters().bytes_read;
+    assert!(asked >= (BLOCKS * BLOCK) as u64);
+    // A reader that was faster than the threads, read itself what they had just begun.
+    assert!(asked <= (2 * BLOCKS * BLOCK) as u64, "{asked}");
+    drop(volume);
+    rig.pool.close().unwrap();
+}

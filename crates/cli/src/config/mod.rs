@@ -158,6 +158,10 @@ pub struct Settings {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     #[serde(deserialize_with = "size_or_number")]
     pub sequential_cutoff: Option<u64>,
+    /// Bytes that are read ahead of a run of reads at most, up to 64M; 0 for none [default: 4M].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[serde(deserialize_with = "size_or_number")]
+    pub read_ahead: Option<u64>,
     /// Seconds from one pass over a mapped region that a program has open to the next, 0.1 to 30 [default: 1].
     #[arg(long, value_name = "SECONDS", value_parser = dax_period)]
     #[serde(deserialize_with = "seconds")]
@@ -334,6 +338,7 @@ impl Settings {
             share_duplicates: self.share_duplicates.or(file.share_duplicates),
             compare_writes: self.compare_writes.or(file.compare_writes),
             sequential_cutoff: self.sequential_cutoff.or(file.sequential_cutoff),
+            read_ahead: self.read_ahead.or(file.read_ahead),
             dax_period: self.dax_period.or(file.dax_period),
             volume,
         }
@@ -351,6 +356,7 @@ impl Settings {
             share_duplicates: self.share_duplicates,
             compare_writes: self.compare_writes,
             sequential_cutoff: self.sequential_cutoff,
+            read_ahead: self.read_ahead,
         }
     }
 

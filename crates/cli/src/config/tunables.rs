@@ -80,6 +80,9 @@ pub struct Tunables {
     /// Bytes of a run of reads beyond which its misses are not brought in, like 4M; 0 for none.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub sequential_cutoff: Option<u64>,
+    /// Bytes that are read ahead of a run of reads at most, up to 64M; 0 for none.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub read_ahead: Option<u64>,
 }
 
 impl Parameters for Tunables {

@@ -204,6 +204,9 @@ pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
     if let Some(cutoff_bytes) = tunables.sequential_cutoff {
         pool.set_sequential_cutoff(cutoff_bytes);
     }
+    if let Some(bytes) = tunables.read_ahead {
+        pool.set_read_ahead(bytes);
+    }
     Ok(())
 }
 

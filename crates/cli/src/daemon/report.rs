@@ -66,6 +66,7 @@ pub fn settings(pool: &Pool) -> Value {
         "share_duplicates": on_or_off(tuning.share_duplicates),
         "compare_writes": on_or_off(tuning.compare_writes),
         "sequential_cutoff_bytes": tuning.sequential_cutoff_bytes,
+        "read_ahead_bytes": tuning.read_ahead_bytes,
     })
 }
 

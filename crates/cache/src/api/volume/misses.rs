@@ -63,20 +63,22 @@ impl Volume {
         let mut missing = self.missing_run(block, count, passes_by);
         if missing.len() > 1 {
             let bytes = &mut out[..missing.len() * block_bytes];
-            self.read_missing(block, &mut missing, bytes)?;
-            return Ok(missing.len());
+            return self.read_missing(block, &mut missing, bytes);
         }
         self.read_versioned(block, &mut out[..block_bytes], false)?;
         Ok(1)
     }
 
-    /// Notes a read that misses at least its first block; whether it is of a run that passes the pool by.
+    /// Notes a read that misses at least its first block, and has what follows read ahead; whether it is of a run that passes
+    /// the pool by.
     fn note_miss(&self, blocks: Range<u64>) -> bool {
-        let streams = self.pipeline.streams();
-        if streams.cutoff_bytes() == 0 {
+        let (streams, read_ahead) = (self.pipeline.streams(), self.pipeline.read_ahead());
+        if streams.cutoff_bytes() == 0 && read_ahead.bytes() == 0 {
             return false;
         }
         let position = streams.note(self.id(), blocks);
+        self.pipeline
+            .want_ahead(&self.state, position, self.blocks());
         streams.is_past_cutoff(position)
     }
 
@@ -99,11 +101,13 @@ impl Volume {
         (block..).map_while(missing).take(run_max).collect()
     }
 
-    /// Reads blocks that were not cached with one request to the backing. One that another
-    /// thread changed meanwhile is read again by itself.
-    fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
+    /// Reads blocks that were not cached with one request to the backing, or those of them that were read ahead; returns how many it
+    /// read. One that another thread changed meanwhile is read again by itself.
+    fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<usize> {
         self.pipeline.engine().check_table_whole()?;
-        self.read_backing(block, out)?;
+        let count = self.ask(block, out)?;
+        let missing = &mut missing[..count];
+        let out = &mut out[..count * self.block_size()];
         let streamed = self.stream_fills(missing, out);
         let blocks = out.chunks_exact_mut(self.block_size());
         let blocks = (block..).zip(blocks).zip(streamed);
@@ -127,7 +131,24 @@ impl Volume {
                 }
             }
         }
-        Ok(())
+        Ok(count)
+    }
+
+    /// What the backing has of blocks that were seen not to be cached: as it was read ahead, or it is asked now. Returns of how
+    /// many blocks, all of them if it was asked.
+    fn ask(&self, block: u64, out: &mut [u8]) -> Result<usize> {
+        let ahead = self.pipeline.take_ahead(&self.state, block, out);
+        if ahead == 0 {
+            self.read_backing(block, out)?;
+            return Ok(out.len() / self.block_size());
+        }
+        self.pipeline
+            .engine()
+            .tallies()
+            .mine()
+            .read_ahead(ahead as u64);
+        self.check_answer()?;
+        Ok(ahead)
     }
 
     pub(super) fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
@@ -138,8 +159,12 @@ impl Volume {
         backing
             .read_at(offset, out)
             .map_err(|source| self.state.backing_error(source))?;
-        // What it gave since the pool was closed may be older than what another process acknowledged; since the volume
-        // was detached, than what its next one did.
+        self.check_answer()
+    }
+
+    /// What the backing gave since the pool was closed may be older than what another process acknowledged; since the volume
+    /// was detached, than what its next one did.
+    fn check_answer(&self) -> Result<()> {
         self.pipeline.engine().check_open()?;
         self.state.check_here()
     }
@@ -158,7 +183,10 @@ impl Volume {
         let passes_by = fill && self.note_miss(key.block()..key.block() + 1);
         let missing = self.missing(key.block(), bucket, version, fill);
         let missing = missing.passing_by(passes_by);
-        self.read_backing(key.block(), out)?;
+        match fill {
+            true => drop(self.ask(key.block(), out)?),
+            false => self.read_backing(key.block(), out)?,
+        }
         let streamed = self.stream_fill(&missing, out, self.may_fill());
         let streamed = streamed.filter(|_| self.fence_fills());
         let taken = self.take_miss(key, missing, streamed);
