@@ -101,6 +101,7 @@ forebay_pmem::define_mutants! {
         RowFreedWithMate,
         GroupTakenWithPairs,
         RowNotRebuilt,
+        RetiredByAnotherSync,
         PassedByWhatIsDirty,
         LeftUnseenByWatchers,
         ZeroedUnseenByWatchers,

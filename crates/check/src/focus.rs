@@ -4,6 +4,7 @@
 use crate::cache::Begins;
 use crate::directed;
 use crate::focus_scripts as scripts;
+use crate::long_rounds;
 use crate::scenario::{Script, Shape};
 use crate::scheduler::{Kill, Policy};
 use crate::streamed;
@@ -62,6 +63,8 @@ pub enum Focus {
     ReadUnchecked,
     /// Short: reads that follow one another pass the pool by ([`crate::streamed`]).
     Streamed,
+    /// Short: a round of write-back writes while the one before is synced ([`crate::long_rounds`]).
+    LongRounds,
 }
 
 impl Focus {
@@ -112,6 +115,14 @@ impl Focus {
         Focus::at(&Focus::ROUND, seed % Focus::ROUND_SCENARIOS)
     }
 
+    /// What the scenario of a stream with this seed is about: reads or rounds that follow one another.
+    pub fn of_stream(seed: u64) -> Focus {
+        match seed % 3 {
+            0 => Focus::LongRounds,
+            _ => Focus::Streamed,
+        }
+    }
+
     fn at(all: &[(Focus, u64)], mut rest: u64) -> Focus {
         let found = all.iter().find(|(_, count)| {
             let is_here = rest < *count;
@@ -131,7 +142,7 @@ impl Focus {
             Focus::VolumeLines | Focus::FailedLine => 0,
             Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
-            Focus::Streamed => 0,
+            Focus::Streamed | Focus::LongRounds => 0,
             _ => 1,
         }
     }
@@ -170,7 +181,7 @@ impl Focus {
             Focus::VolumeLines | Focus::FailedLine => 0,
             Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
-            Focus::Streamed => 2,
+            Focus::Streamed | Focus::LongRounds => 2,
         }
     }
 
@@ -232,8 +243,10 @@ impl Focus {
 
     /// The pool.
     pub fn shape(self, rng: &mut fastrand::Rng) -> Shape {
-        if self == Focus::Streamed {
-            return streamed::shape(rng);
+        match self {
+            Focus::Streamed => return streamed::shape(rng),
+            Focus::LongRounds => return long_rounds::shape(rng),
+            _ => {}
         }
         let mut shape = Shape {
             slots: rng.usize(8..12),
@@ -264,7 +277,7 @@ impl Focus {
             Focus::Detached => shape.fill_on_read = true,
             Focus::Grown => shape.grows = true,
             Focus::Packed => shape.slots = 8,
-            Focus::FailedLine | Focus::Streamed => {}
+            Focus::FailedLine | Focus::Streamed | Focus::LongRounds => {}
             Focus::Overtaken => {
                 shape.lanes = 3;
                 shape.slots = 16;
@@ -375,6 +388,7 @@ impl Focus {
             }
             Focus::Crowd => rng.u8(..4) == 0,
             Focus::Streamed => return streamed::policy(rng, actors),
+            Focus::LongRounds => return long_rounds::policy(rng),
             _ => rng.u8(..4) > 0,
         };
         match opens_windows {
@@ -410,6 +424,7 @@ impl Focus {
             Focus::Packed => directed::packed(rng),
             Focus::ReadUnchecked => directed::read_unchecked(rng),
             Focus::Streamed => streamed::script(rng, shape),
+            Focus::LongRounds => long_rounds::script(rng, shape),
         }
     }
 

@@ -22,6 +22,7 @@ mod histories;
 mod image;
 mod incarnation;
 mod load;
+mod long_rounds;
 mod lost;
 mod mark;
 mod medium;

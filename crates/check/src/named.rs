@@ -22,7 +22,7 @@ pub enum Scenario {
     Lost(u64),
     /// Members that are taken out and rebuilt, everything drawn from this seed.
     Rebuilt(u64),
-    /// Reads that follow one another, everything drawn from this seed.
+    /// Reads, or rounds of write-back, that follow one another, everything drawn from this seed.
     Streamed(u64),
     /// A small script, number so and so, with these preemptions after that actor went first.
     Systematic {
@@ -98,7 +98,7 @@ impl Scenario {
         match self {
             Scenario::Focused(seed) if subject.is_pool() => Some(Focus::of(*seed)),
             Scenario::Directed(seed) if subject.is_pool() => Some(Focus::directed(*seed)),
-            Scenario::Streamed(_) if subject.is_pool() => Some(Focus::Streamed),
+            Scenario::Streamed(seed) if subject.is_pool() => Some(Focus::of_stream(*seed)),
             _ => None,
         }
     }
@@ -147,7 +147,7 @@ impl Scenario {
                 let mut rng = fastrand::Rng::with_seed(*seed);
                 let focus = match self {
                     Scenario::Directed(_) => Focus::directed(*seed),
-                    Scenario::Streamed(_) => Focus::Streamed,
+                    Scenario::Streamed(_) => Focus::of_stream(*seed),
                     _ => Focus::of(*seed),
                 };
                 let shape = focus.shape(&mut rng);

@@ -39,6 +39,8 @@ pub struct Shape {
     pub cutoff_blocks: usize,
     /// Blocks that are read ahead of such reads.
     pub ahead_blocks: usize,
+    /// The backings prefer long rounds of write-back.
+    pub long_rounds: bool,
     /// Equal blocks share slots.
     pub shares: bool,
     /// Blocks that differ little are stored as what differs.
@@ -125,6 +127,7 @@ impl Shape {
             fill_on_read: rng.bool(),
             cutoff_blocks: 0,
             ahead_blocks: 0,
+            long_rounds: false,
             shares: rng.u8(..4) > 0,
             compares: rng.u8(..4) > 0,
             verifies: rng.u8(..4) > 0,
@@ -162,6 +165,7 @@ impl Shape {
             fill_on_read: false,
             cutoff_blocks: 0,
             ahead_blocks: 0,
+            long_rounds: false,
             shares: true,
             compares: true,
             verifies: true,

@@ -5,7 +5,7 @@ use crate::scenario::{Change, Script, Shape, Step, read, write, zero};
 use crate::scheduler::Policy;
 
 /// Scenarios of a round.
-pub const ROUND_SCENARIOS: u64 = 8;
+pub const ROUND_SCENARIOS: u64 = 12;
 
 /// The thread that reads ahead, for [`Step::Background`].
 const AHEAD: u8 = 3;

@@ -53,6 +53,7 @@ mod refusals;
 mod refused_alone;
 mod repair;
 mod rig;
+mod round_overlap;
 mod rows;
 mod scrub;
 mod sealed;
