@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering, fence};
 
 struct Pin {
     number: u64,
@@ -102,7 +102,7 @@ impl Pins {
         Pinned { pins: self, number }
     }
 
-    /// From the next time on that these blocks' stripes are locked the watcher hears of each that leaves the pool.
+    /// The watcher hears of each block that leaves the pool after it was looked at from now on.
     pub(crate) fn watch(&self, volume: u32, blocks: Range<u64>) -> Watch {
         let is_stale = Arc::new(AtomicBool::new(false));
         let mut list = self.lock();
@@ -113,6 +113,8 @@ impl Pins {
             is_stale: Arc::downgrade(&is_stale),
         });
         self.set_count(&list);
+        // Before the watcher's looks at the stripes; see `keeps`.
+        fence(Ordering::SeqCst);
         Watch { is_stale }
     }
 
@@ -122,9 +124,12 @@ impl Pins {
     }
 
     /// Whether the key's block, which is about to leave the pool, has to stay. If it need not, those that watch it hear
-    /// of it. Relaxed: the stripe's lock, which the caller holds and the reader has taken since, orders it.
+    /// of it. Relaxed: of pins the stripe's lock, which the caller holds and the reader has taken since, orders it.
     #[inline]
     pub(crate) fn keeps(&self, key: Key) -> bool {
+        // Of watches this does, with that of `watch`: a watcher that looked at the stripe, without its lock, before the caller locked it
+        // was counted before that.
+        fence(Ordering::SeqCst);
         self.count.load(Ordering::Relaxed) != 0 && self.keeps_listed(key)
     }
 

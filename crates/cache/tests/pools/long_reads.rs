@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use forebay::{Backing, MemoryStore, Volume};
+use forebay::{
+    Backing, BackingCounters, BackingIdentity, BackingStore, MemoryStore, Volume, WriteRun,
+};
 
 use crate::rig::{self, BLOCK, Rig, rig_with};
 
@@ -223,4 +225,76 @@ fn threads_read_ahead_of_a_run_and_end_with_the_pool() {
     assert!(asked <= (2 * BLOCKS * BLOCK) as u64, "{asked}");
     drop(volume);
     rig.pool.close().unwrap();
+}
+
+/// A store that has something done while it is asked for a block.
+struct Meanwhile {
+    memory: MemoryStore,
+    act: std::sync::Mutex<Option<Box<dyn FnMut() + Send>>>,
+}
+
+impl BackingStore for Meanwhile {
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+    fn identity(&self) -> BackingIdentity {
+        self.memory.identity()
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        let done = self.memory.read_at(offset, out);
+        let act = self.act.lock().unwrap().take();
+        if let Some(mut act) = act {
+            act();
+        }
+        done
+    }
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<std::io::Result<()>> {
+        self.memory.write_runs(runs)
+    }
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> std::io::Result<()> {
+        self.memory.zero_range(offset, len_bytes)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.memory.sync()
+    }
+    fn counters(&self) -> BackingCounters {
+        self.memory.counters()
+    }
+    fn transport(&self) -> String {
+        self.memory.transport()
+    }
+}
+
+#[test]
+fn a_block_whose_stripe_another_one_left_meanwhile_was_read_again_by_itself() {
+    let rig = rig_with(16 << 20, |options| options.background(false));
+    let bytes = (0..BLOCKS as u64).flat_map(|block| rig::bytes_of(block, 0));
+    let store = Arc::new(Meanwhile {
+        memory: MemoryStore::from_bytes(bytes.collect()),
+        act: std::sync::Mutex::default(),
+    });
+    let volume = rig.pool.attach(Backing::from_store(store.clone())).unwrap();
+    read(&volume, 0, 1024, |_| 0);
+    // All of these leave while the backing is asked for others: most stripes change.
+    let leaving = volume.clone();
+    let leave = move || leaving.forget_blocks(0..1024).unwrap();
+    *store.act.lock().unwrap() = Some(Box::new(leave));
+    let before = (store.counters().reads, rig.pool.stats().totals.fills);
+    read(&volume, 1024, REQUEST_BLOCKS, |_| 0);
+    assert_eq!(store.counters().reads - before.0, 1);
+    assert_eq!(
+        rig.pool.stats().totals.fills - before.1,
+        REQUEST_BLOCKS as u64
+    );
+    // One of its own blocks was written, and left again: the backing's answer is from before that.
+    let writing = volume.clone();
+    let write = move || {
+        rig::put(&writing, 1500, 1);
+        writing.flush().unwrap();
+        writing.forget_blocks([1500]).unwrap();
+    };
+    *store.act.lock().unwrap() = Some(Box::new(write));
+    read(&volume, 1472, REQUEST_BLOCKS, |block| {
+        u64::from(block == 1500)
+    });
 }

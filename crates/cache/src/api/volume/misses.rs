@@ -3,7 +3,9 @@
 //!
 //! Invariant: a block that the backing gave is used, and brought in, only if nothing happened to its
 //! stripe since it was seen not to be cached. A write, a write-back and an evict may have passed
-//! between that look and the backing's answer, which is then from before the write.
+//! between that look and the backing's answer, which is then from before the write. Where something happened to the stripe of one block
+//! of many, as it does where others are evicted to make room for them, it is looked at again: if it is not cached, and none of them
+//! left the pool or was zeroed behind it meanwhile, it was another key's.
 
 use std::ops::Range;
 
@@ -13,6 +15,7 @@ use crate::error::Result;
 use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::{Bucket, Version};
+use crate::table::pins::Watch;
 
 /// Blocks that one request to the backing brings: enough for a slow device to stream.
 const MISSING_RUN_BLOCKS_MAX: usize = 256;
@@ -60,11 +63,15 @@ impl Volume {
         let block_bytes = self.block_size();
         let count = out.len() / block_bytes;
         let passes_by = self.note_miss(block..block + count as u64);
+        // Before the first look at any of them.
+        let blocks = block..block + count.min(MISSING_RUN_BLOCKS_MAX) as u64;
+        let watch = self.pipeline.table().pins().watch(self.id(), blocks);
         let mut missing = self.missing_run(block, count, passes_by);
         if missing.len() > 1 {
             let bytes = &mut out[..missing.len() * block_bytes];
-            return self.read_missing(block, &mut missing, bytes);
+            return self.read_missing(block, &mut missing, &watch, bytes);
         }
+        drop(watch);
         self.read_versioned(block, &mut out[..block_bytes], false)?;
         Ok(1)
     }
@@ -103,15 +110,25 @@ impl Volume {
 
     /// Reads blocks that were not cached with one request to the backing, or those of them that were read ahead; returns how many it
     /// read. One that another thread changed meanwhile is read again by itself.
-    fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<usize> {
+    fn read_missing(
+        &self,
+        block: u64,
+        missing: &mut [Missing],
+        watch: &Watch,
+        out: &mut [u8],
+    ) -> Result<usize> {
         self.pipeline.engine().check_table_whole()?;
         let count = self.ask(block, out)?;
         let missing = &mut missing[..count];
         let out = &mut out[..count * self.block_size()];
+        for (number, seen) in (block..).zip(missing.iter_mut()) {
+            self.look_again(self.key(number), seen, watch);
+        }
         let streamed = self.stream_fills(missing, out);
         let blocks = out.chunks_exact_mut(self.block_size());
         let blocks = (block..).zip(blocks).zip(streamed);
         for (index, ((number, bytes), streamed)) in blocks.enumerate() {
+            self.look_again(self.key(number), &mut missing[index], watch);
             let Missing {
                 bucket, version, ..
             } = missing[index];
@@ -132,6 +149,20 @@ impl Volume {
             }
         }
         Ok(count)
+    }
+
+    /// Where something happened to the stripe since the block was seen not to be cached, looks whether it was this block: if it is not
+    /// cached, and nothing of what is watched since before that left the pool, it was not cached in between, and is as it was.
+    fn look_again(&self, key: Key, seen: &mut Missing, watch: &Watch) {
+        if self.is_as_seen(seen) {
+            return;
+        }
+        let (version, found) = self.pipeline.table().peek(seen.bucket, key);
+        // What the medium lost of the table is not found either.
+        let is_whole = self.pipeline.engine().check_table_whole().is_ok();
+        if found.is_none() && is_whole && !watch.is_stale() {
+            seen.version = version;
+        }
     }
 
     /// What the backing has of blocks that were seen not to be cached: as it was read ahead, or it is asked now. Returns of how
