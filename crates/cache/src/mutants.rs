@@ -101,5 +101,9 @@ forebay_pmem::define_mutants! {
         RowFreedWithMate,
         GroupTakenWithPairs,
         RowNotRebuilt,
+        RetiredByAnotherSync,
+        PassedByWhatIsDirty,
+        LeftUnseenByWatchers,
+        ZeroedUnseenByWatchers,
     }
 }

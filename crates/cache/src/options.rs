@@ -201,6 +201,13 @@ runtime_options! {
     answer_deadline: Duration = Duration::from_secs(5),
     /// Brings blocks into the pool when a read misses, as is the default.
     fill_on_read: bool = true,
+    /// Misses of reads that follow one another pass the pool by once these have come to more than this many bytes: they are not
+    /// brought in. 0, the default, brings in all. Can be changed later:
+    /// [`Pool::set_sequential_cutoff`](crate::Pool::set_sequential_cutoff).
+    sequential_cutoff_bytes: u64 = 0,
+    /// Reads ahead of reads that follow one another, so many bytes at most, 64 MiB if it is more; they lie in memory apart. 0,
+    /// the default, reads nothing ahead. Can be changed later: [`Pool::set_read_ahead`](crate::Pool::set_read_ahead).
+    read_ahead_bytes: u64 = 0,
     /// A whole block whose bytes the pool holds already shares their slot, as is the default. Can be
     /// changed later: [`Pool::set_share_duplicates`](crate::Pool::set_share_duplicates).
     share_duplicates: bool = true,

@@ -110,6 +110,10 @@ tallies!(
     read_misses,
     /// Blocks brought in by misses.
     fills,
+    /// Of the misses, those of long runs that were not to be brought in.
+    passed_by,
+    /// Of the misses, those that had been read ahead.
+    read_ahead,
     /// Blocks evicted.
     evictions,
     /// Blocks written back.

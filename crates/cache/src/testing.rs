@@ -15,7 +15,7 @@ pub fn set_thread_hint(hint: usize) {
     crate::log::lanes::set_thread_hint(hint);
 }
 
-/// Does once, on this thread, what the flusher (0), the reclaimer (1) or the checkpointer of a pool does
+/// Does once, on this thread, what the flusher (0), the reclaimer (1), the checkpointer (2) or a thread that reads ahead (3) does
 /// at a wakeup. The pool was opened without background threads.
 ///
 /// # Errors

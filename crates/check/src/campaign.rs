@@ -7,6 +7,7 @@ use crate::lost;
 use crate::named::Scenario;
 use crate::pool_actor::FALSE_DAMAGE;
 use crate::rebuilt;
+use crate::streamed;
 use crate::subject::{Subject, Templates};
 use forebay_harness::{Result, Row, check_interrupt, progress_bar, rows};
 use indicatif::ProgressBar;
@@ -191,7 +192,10 @@ impl Campaign<'_> {
         };
         let rebuilt =
             (0..rebuilt).map(|number| Scenario::Rebuilt(seed * rebuilt::ROUND_SCENARIOS + number));
-        for scenario in directed.chain(focused).chain(lost).chain(rebuilt) {
+        let streamed = (0..streamed::ROUND_SCENARIOS)
+            .map(|number| Scenario::Streamed(seed * streamed::ROUND_SCENARIOS + number));
+        let others = lost.chain(rebuilt).chain(streamed);
+        for scenario in directed.chain(focused).chain(others) {
             self.scenario(&mut self.explorer(templates), &scenario)?;
             if !self.goes_on() {
                 break;

@@ -4,8 +4,10 @@
 use crate::cache::Begins;
 use crate::directed;
 use crate::focus_scripts as scripts;
+use crate::long_rounds;
 use crate::scenario::{Script, Shape};
 use crate::scheduler::{Kill, Policy};
+use crate::streamed;
 
 /// Fences of an opening until its incarnation has begun.
 const SWITCH_FENCES: usize = 3;
@@ -59,6 +61,10 @@ pub enum Focus {
     Packed,
     /// Short: a block is written, and what it leaves is taken, while a reader that checks nothing is at it.
     ReadUnchecked,
+    /// Short: reads that follow one another pass the pool by ([`crate::streamed`]).
+    Streamed,
+    /// Short: a round of write-back writes while the one before is synced ([`crate::long_rounds`]).
+    LongRounds,
 }
 
 impl Focus {
@@ -109,6 +115,14 @@ impl Focus {
         Focus::at(&Focus::ROUND, seed % Focus::ROUND_SCENARIOS)
     }
 
+    /// What the scenario of a stream with this seed is about: reads or rounds that follow one another.
+    pub fn of_stream(seed: u64) -> Focus {
+        match seed % 3 {
+            0 => Focus::LongRounds,
+            _ => Focus::Streamed,
+        }
+    }
+
     fn at(all: &[(Focus, u64)], mut rest: u64) -> Focus {
         let found = all.iter().find(|(_, count)| {
             let is_here = rest < *count;
@@ -128,6 +142,7 @@ impl Focus {
             Focus::VolumeLines | Focus::FailedLine => 0,
             Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
+            Focus::Streamed | Focus::LongRounds => 0,
             _ => 1,
         }
     }
@@ -166,6 +181,7 @@ impl Focus {
             Focus::VolumeLines | Focus::FailedLine => 0,
             Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
+            Focus::Streamed | Focus::LongRounds => 2,
         }
     }
 
@@ -227,6 +243,11 @@ impl Focus {
 
     /// The pool.
     pub fn shape(self, rng: &mut fastrand::Rng) -> Shape {
+        match self {
+            Focus::Streamed => return streamed::shape(rng),
+            Focus::LongRounds => return long_rounds::shape(rng),
+            _ => {}
+        }
         let mut shape = Shape {
             slots: rng.usize(8..12),
             lanes: rng.u32(1..=2),
@@ -256,7 +277,7 @@ impl Focus {
             Focus::Detached => shape.fill_on_read = true,
             Focus::Grown => shape.grows = true,
             Focus::Packed => shape.slots = 8,
-            Focus::FailedLine => {}
+            Focus::FailedLine | Focus::Streamed | Focus::LongRounds => {}
             Focus::Overtaken => {
                 shape.lanes = 3;
                 shape.slots = 16;
@@ -366,6 +387,8 @@ impl Focus {
                 };
             }
             Focus::Crowd => rng.u8(..4) == 0,
+            Focus::Streamed => return streamed::policy(rng, actors),
+            Focus::LongRounds => return long_rounds::policy(rng),
             _ => rng.u8(..4) > 0,
         };
         match opens_windows {
@@ -400,6 +423,8 @@ impl Focus {
             Focus::Overtaken => directed::overtaken(rng, shape),
             Focus::Packed => directed::packed(rng),
             Focus::ReadUnchecked => directed::read_unchecked(rng),
+            Focus::Streamed => streamed::script(rng, shape),
+            Focus::LongRounds => long_rounds::script(rng, shape),
         }
     }
 

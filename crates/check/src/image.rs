@@ -160,7 +160,11 @@ impl Image {
             let seed = seed.wrapping_add(volume);
             let mark = self.marks.get(volume as usize).cloned().unwrap_or_default();
             let disk = VolatileDisk::new(&name, bytes, shape.sector_bytes());
-            Arc::new(disk.with_seed(seed).with_mark(mark))
+            let disk = disk.with_seed(seed).with_mark(mark);
+            Arc::new(match shape.long_rounds {
+                true => disk.preferring_long_rounds(),
+                false => disk,
+            })
         });
         stores.collect()
     }

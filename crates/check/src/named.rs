@@ -22,6 +22,8 @@ pub enum Scenario {
     Lost(u64),
     /// Members that are taken out and rebuilt, everything drawn from this seed.
     Rebuilt(u64),
+    /// Reads, or rounds of write-back, that follow one another, everything drawn from this seed.
+    Streamed(u64),
     /// A small script, number so and so, with these preemptions after that actor went first.
     Systematic {
         script: usize,
@@ -38,6 +40,7 @@ impl std::fmt::Display for Scenario {
             Scenario::Directed(seed) => write!(f, "d{seed}"),
             Scenario::Lost(seed) => write!(f, "l{seed}"),
             Scenario::Rebuilt(seed) => write!(f, "r{seed}"),
+            Scenario::Streamed(seed) => write!(f, "t{seed}"),
             Scenario::Systematic {
                 script,
                 first,
@@ -54,8 +57,9 @@ impl std::str::FromStr for Scenario {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Scenario, String> {
-        let wrong =
-            |_| format!("\"{text}\" is neither a number nor of the form f5, d5, l5, r5 or s3.0.17");
+        let wrong = |_| {
+            format!("\"{text}\" is neither a number nor of the form f5, d5, l5, r5, t5 or s3.0.17")
+        };
         if let Some(seed) = text.strip_prefix('f') {
             return seed.parse().map(Scenario::Focused).map_err(wrong);
         }
@@ -67,6 +71,9 @@ impl std::str::FromStr for Scenario {
         }
         if let Some(seed) = text.strip_prefix('r') {
             return seed.parse().map(Scenario::Rebuilt).map_err(wrong);
+        }
+        if let Some(seed) = text.strip_prefix('t') {
+            return seed.parse().map(Scenario::Streamed).map_err(wrong);
         }
         let Some(rest) = text.strip_prefix('s') else {
             return text.parse().map(Scenario::Random).map_err(wrong);
@@ -91,6 +98,7 @@ impl Scenario {
         match self {
             Scenario::Focused(seed) if subject.is_pool() => Some(Focus::of(*seed)),
             Scenario::Directed(seed) if subject.is_pool() => Some(Focus::directed(*seed)),
+            Scenario::Streamed(seed) if subject.is_pool() => Some(Focus::of_stream(*seed)),
             _ => None,
         }
     }
@@ -135,10 +143,11 @@ impl Scenario {
                 }
                 (shape, script, policy, rng)
             }
-            Scenario::Focused(seed) | Scenario::Directed(seed) => {
+            Scenario::Focused(seed) | Scenario::Directed(seed) | Scenario::Streamed(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);
                 let focus = match self {
                     Scenario::Directed(_) => Focus::directed(*seed),
+                    Scenario::Streamed(_) => Focus::of_stream(*seed),
                     _ => Focus::of(*seed),
                 };
                 let shape = focus.shape(&mut rng);
@@ -212,8 +221,10 @@ mod tests {
         };
         let (focused, directed) = (Scenario::Focused(8), Scenario::Directed(8));
         let (lost, rebuilt) = (Scenario::Lost(8), Scenario::Rebuilt(8));
-        let random = Scenario::Random(77);
-        for scenario in [random, focused, directed, lost, rebuilt, systematic] {
+        let (streamed, random) = (Scenario::Streamed(8), Scenario::Random(77));
+        for scenario in [
+            random, focused, directed, lost, rebuilt, streamed, systematic,
+        ] {
             assert_eq!(scenario.to_string().parse(), Ok(scenario));
         }
         assert!("s3".parse::<Scenario>().is_err());

@@ -46,6 +46,8 @@ fn options(shape: &Shape) -> PoolOptions {
         .background(false)
         .throttle_deadline(Duration::ZERO)
         .fill_on_read(shape.fill_on_read)
+        .sequential_cutoff_bytes((shape.cutoff_blocks * shape.block_bytes) as u64)
+        .read_ahead_bytes((shape.ahead_blocks * shape.block_bytes) as u64)
         .share_duplicates(shape.shares)
         .compare_writes(shape.compares)
         .always_compare(true)

@@ -3,7 +3,7 @@
 use crate::cache::{Actor, Cache};
 use crate::content::{make_similar, noise, one_call, whole_content};
 use crate::image::Standing;
-use crate::lost::{self, Loss};
+use crate::lost;
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
@@ -22,10 +22,10 @@ const OPEN_MAX: usize = 4;
 pub const FALSE_DAMAGE: &str = "false damage";
 
 /// One actor.
-struct PoolActor<'a> {
-    world: &'a World,
-    shape: &'a Shape,
-    pool: &'a OpenPool,
+pub(crate) struct PoolActor<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) shape: &'a Shape,
+    pub(crate) pool: &'a OpenPool,
     /// (volume, block): where this actor's next append begins.
     ends: BTreeMap<(usize, usize), usize>,
 }
@@ -171,10 +171,8 @@ impl Actor for PoolActor<'_> {
             Step::Scrub => self.scrub(),
             Step::FailMember(member) => self.fail_member(*member),
             Step::ReplaceMember { member, is_blank } => self.replace_member(*member, *is_blank),
-            Step::ReadRange { .. }
-            | Step::FailStore { .. }
-            | Step::FailFence { .. }
-            | Step::Evict => {
+            Step::ReadRange { block, count } => self.read_range(*block, *count),
+            Step::FailStore { .. } | Step::FailFence { .. } | Step::Evict => {
                 unreachable!("scripts for pools have no {step:?}")
             }
         };
@@ -249,61 +247,6 @@ impl PoolActor<'_> {
         Some(patches)
     }
 
-    fn read(&self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {
-        let block_bytes = self.shape.block_bytes;
-        let mut buffer = vec![0; block_bytes * count];
-        let call = self.world.call(Operation::Read {
-            block: self.shape.block_index(volume, block),
-            found: Vec::new(),
-        });
-        let handle = self.pool.volume(volume);
-        let before = self.losses(volume, block..block + count);
-        let size_bytes = handle.size_bytes();
-        let done = if count == 1 {
-            handle.read(block as u64, &mut buffer)
-        } else {
-            handle.read_atomic(block as u64, &mut buffer)
-        };
-        let first = self.shape.block_index(volume, block);
-        let is_unsettled = self.world.is_unsettled(first..first + count);
-        let (outcome, found) = match &done {
-            // It proves nothing then.
-            Ok(_) if is_unsettled => (Outcome::Refused, Vec::new()),
-            Ok(_) => (
-                Outcome::Done,
-                (block..)
-                    .zip(buffer.chunks(block_bytes))
-                    .map(|(block, bytes)| bytes[..self.shape.bytes_of(size_bytes, block)].to_vec())
-                    .collect(),
-            ),
-            Err(_) => (Outcome::Refused, Vec::new()),
-        };
-        self.world.returned(call, outcome, found);
-        // Through a handle of a volume that another thread detached nothing is read, lost or not.
-        let is_of_detached = |error: &forebay::Error| {
-            matches!(error.kind(), forebay::ErrorKind::Volume(_)) && self.pool.has_detached()
-        };
-        let failed = done.as_ref().err().filter(|error| !is_of_detached(error));
-        if let Some(error) = failed.filter(|_| self.world.has_lost_pages()) {
-            let after = self.losses(volume, block..block + count);
-            let mut losses = before.iter().chain(&after);
-            let is_excused = losses.any(|loss| loss.excuses(error))
-                || (first..)
-                    .zip(&after)
-                    .enumerate()
-                    .any(|(at, (block, after))| {
-                        // It may have been written back since the read found it lost.
-                        let was_clean = before.get(at) == Some(&Loss::Copy);
-                        let was_dirty = !was_clean && self.world.was_dirty(block);
-                        was_dirty && *after == Loss::Copy && Loss::OnlyCopy.excuses(error)
-                    });
-            if !is_excused {
-                panic!("volume {volume} blocks {block}+{count}: {error}, but {after:?} is lost");
-            }
-        }
-        done.map(drop)
-    }
-
     fn scrub(&self) -> Result<(), forebay::Error> {
         self.world.set_scrubbing(true);
         let scrubbed = self.pool.scrub();
@@ -371,17 +314,6 @@ impl PoolActor<'_> {
             }
             done => done,
         }
-    }
-
-    /// What is lost of blocks, if pages are.
-    fn losses(&self, volume: usize, blocks: std::ops::Range<usize>) -> Vec<Loss> {
-        let lost = self.world.lost_pages();
-        if lost.iter().all(Vec::is_empty) {
-            return Vec::new();
-        }
-        let handle = self.pool.volume(volume);
-        let loss = |block| Loss::of(self.shape, &handle, block as u64, &lost);
-        blocks.map(loss).collect()
     }
 
     /// A discard behind transactions: every sector for itself, and open if it fails.

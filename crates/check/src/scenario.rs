@@ -35,6 +35,12 @@ pub struct Shape {
     pub lane_bytes: u64,
     /// Reads bring blocks into the pool.
     pub fill_on_read: bool,
+    /// Reads that follow one another pass the pool by once they have come to more blocks than these; 0 if none do.
+    pub cutoff_blocks: usize,
+    /// Blocks that are read ahead of such reads.
+    pub ahead_blocks: usize,
+    /// The backings prefer long rounds of write-back.
+    pub long_rounds: bool,
     /// Equal blocks share slots.
     pub shares: bool,
     /// Blocks that differ little are stored as what differs.
@@ -119,6 +125,9 @@ impl Shape {
                 lane_bytes
             },
             fill_on_read: rng.bool(),
+            cutoff_blocks: 0,
+            ahead_blocks: 0,
+            long_rounds: false,
             shares: rng.u8(..4) > 0,
             compares: rng.u8(..4) > 0,
             verifies: rng.u8(..4) > 0,
@@ -154,6 +163,9 @@ impl Shape {
             lanes: 2,
             lane_bytes: 512,
             fill_on_read: false,
+            cutoff_blocks: 0,
+            ahead_blocks: 0,
+            long_rounds: false,
             shares: true,
             compares: true,
             verifies: true,

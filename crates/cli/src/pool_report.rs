@@ -73,6 +73,8 @@ fn totals(totals: &TallySums) -> Value {
             "read_hits": totals.read_hits,
             "read_misses": totals.read_misses,
             "fills": totals.fills,
+            "passed_by": totals.passed_by,
+            "read_ahead": totals.read_ahead,
             "evictions": totals.evictions,
             "write_backs": totals.write_backs,
             "write_back_runs": totals.write_back_runs,

@@ -32,6 +32,9 @@ const MAX_BACKGROUND_REQUESTS: u16 = 128;
 /// Names and attributes never change while the disk is mounted; short, so that a dead mount shows.
 const ATTRIBUTE_LIFETIME: Duration = Duration::from_secs(1);
 
+/// What a read brings past the page cache goes straight into memory that begins on a page.
+const BUFFER_ALIGNMENT_BYTES: usize = 4096;
+
 const DISK_NAME: &str = "disk";
 const DISK_INODE: INodeNo = INodeNo(2);
 
@@ -186,16 +189,20 @@ impl<D: BlockDevice> FuseDisk<D> {
         let left = self.device().size_bytes().saturating_sub(offset);
         let length = u64::from(size).min(left) as usize;
         READ_BUFFER.with_borrow_mut(|buffer| {
-            if buffer.len() < length {
-                let missing = length - buffer.len();
+            // A little more than is asked for, so that it can begin on a page.
+            let needed = length + BUFFER_ALIGNMENT_BYTES - 1;
+            if buffer.len() < needed {
+                let missing = needed - buffer.len();
                 if buffer.try_reserve_exact(missing).is_err() {
                     let error = DeviceError::from(no_memory(length));
                     return reply.error(report("read", offset, length as u64, &error));
                 }
-                buffer.resize(length, 0);
+                buffer.resize(needed, 0);
             }
-            match self.device().read_at(offset, &mut buffer[..length]) {
-                Ok(()) => reply.data(&buffer[..length]),
+            let start = buffer.as_ptr().align_offset(BUFFER_ALIGNMENT_BYTES);
+            let bytes = &mut buffer[start..start + length];
+            match self.device().read_at(offset, bytes) {
+                Ok(()) => reply.data(bytes),
                 Err(error) => reply.error(report("read", offset, length as u64, &error)),
             }
         });

@@ -148,6 +148,7 @@ pub struct VolatileDisk {
     /// Most of it was never written: zeroing passes that over.
     is_sparse: bool,
     tells_holes: bool,
+    prefers_long_rounds: bool,
     failed_sync: FailedSync,
     sync_time: Duration,
     state: Mutex<State>,
@@ -166,6 +167,7 @@ impl VolatileDisk {
             sector_bytes: SECTOR_BYTES,
             is_sparse: true,
             tells_holes: false,
+            prefers_long_rounds: false,
             failed_sync: FailedSync::Forgets,
             sync_time: Duration::ZERO,
             state: Mutex::new(State {
@@ -214,6 +216,15 @@ impl VolatileDisk {
     pub fn telling_holes(self) -> VolatileDisk {
         VolatileDisk {
             tells_holes: true,
+            ..self
+        }
+    }
+
+    /// The same, before which write-back goes in long rounds.
+    #[must_use]
+    pub fn preferring_long_rounds(self) -> VolatileDisk {
+        VolatileDisk {
+            prefers_long_rounds: true,
             ..self
         }
     }
@@ -443,6 +454,10 @@ impl BackingStore for VolatileDisk {
             self.note_version(&mut state, sector);
         }
         Ok(())
+    }
+
+    fn prefers_long_rounds(&self) -> bool {
+        self.prefers_long_rounds
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -24,6 +24,10 @@ pub struct Tuning {
     pub share_duplicates: bool,
     /// See [`Pool::set_compare_writes`].
     pub compare_writes: bool,
+    /// See [`Pool::set_sequential_cutoff`].
+    pub sequential_cutoff_bytes: u64,
+    /// See [`Pool::set_read_ahead`].
+    pub read_ahead_bytes: u64,
 }
 
 impl Pool {
@@ -72,6 +76,18 @@ impl Pool {
         self.pipeline().engine().wakeup().notify_work();
     }
 
+    /// Has misses of reads that follow one another pass the pool by once these have come to more than so many bytes: what is
+    /// not cached is read from the backing and not brought in. With 0 all is brought in.
+    pub fn set_sequential_cutoff(&self, cutoff_bytes: u64) {
+        self.pipeline().streams().set_cutoff_bytes(cutoff_bytes);
+    }
+
+    /// Has the backing read ahead of reads that follow one another and miss, so many bytes at most (64 MiB if it is more). With 0
+    /// nothing is.
+    pub fn set_read_ahead(&self, bytes: u64) {
+        self.pipeline().read_ahead().set_bytes(bytes);
+    }
+
     /// The settings in force.
     pub fn tuning(&self) -> Tuning {
         let wakeup = &self.pipeline().engine().wakeup();
@@ -83,6 +99,8 @@ impl Pool {
             write_back_bytes_per_s: wakeup.pace.measured_bytes_per_s(),
             share_duplicates: self.pipeline().engine().content().shares_duplicates(),
             compare_writes: self.pipeline().engine().content().compares_writes(),
+            sequential_cutoff_bytes: self.pipeline().streams().cutoff_bytes(),
+            read_ahead_bytes: self.pipeline().read_ahead().bytes(),
         }
     }
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::backing::{Backing, FailedDomains, FaultDomain};
 use crate::mutants::{Mutant, mutated};
 use crate::policy::plan::retry_pause;
+use crate::sync::{AtomicU64, Ordering};
 
 /// The health of one backing.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub(crate) struct Health {
     past: Mutex<Past>,
     /// Changed while a sync is under way.
     syncs: Mutex<FailedSyncs>,
+    /// As many as have failed.
+    failed_syncs: AtomicU64,
 }
 
 /// What was known of domains in trouble, also when that is over.
@@ -38,7 +41,6 @@ struct Past {
 /// Syncs that failed since the backing was attached.
 #[derive(Default)]
 struct FailedSyncs {
-    count: u64,
     /// The number of each domain's last one; as many as ever failed.
     last: BTreeMap<FaultDomain, u64>,
 }
@@ -68,7 +70,14 @@ impl Health {
 
     /// To be taken before the writes that [`Health::sync_since`] is to make durable.
     pub(crate) fn sync_epoch(&self) -> SyncEpoch {
-        SyncEpoch(self.lock_syncs().count)
+        let _syncs = self.lock_syncs();
+        self.sync_epoch_beside()
+    }
+
+    /// The same without a wait for a sync that is under way: if that one fails, it counts as one that failed after the writes.
+    pub(crate) fn sync_epoch_beside(&self) -> SyncEpoch {
+        // Acquired: what is written from now on comes after the failed syncs that are counted.
+        SyncEpoch(self.failed_syncs.load(Ordering::Acquire))
     }
 
     fn lock_syncs(&self) -> MutexGuard<'_, FailedSyncs> {
@@ -82,8 +91,8 @@ impl Health {
         let mut syncs = self.lock_syncs();
         let mut failed = backing.sync_domains();
         if !failed.is_empty() {
-            syncs.count += 1;
-            let count = syncs.count;
+            // Under the lock, so that each has its number.
+            let count = self.failed_syncs.fetch_add(1, Ordering::AcqRel) + 1;
             syncs
                 .last
                 .extend(failed.keys().map(|domain| (*domain, count)));

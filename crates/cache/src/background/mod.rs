@@ -5,8 +5,10 @@
 //! ones clean, reclaim frees those. The threads that do so, how they share the work with callers, and how
 //! long a caller waits for them, are settled here; what a commit or an eviction is, in `engine`.
 
+mod ahead_windows;
 pub(crate) mod health;
 pub(crate) mod journal;
+mod read_ahead;
 pub(crate) mod reclaim;
 mod stages;
 mod threads;
@@ -24,8 +26,10 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::media::Media;
 use crate::options::RuntimeOptions;
+use crate::policy::streams::Streams;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::Table;
+use read_ahead::ReadAhead;
 use volume_state::VolumeState;
 use writeback::WriteBack;
 
@@ -38,6 +42,10 @@ pub(crate) struct Pipeline {
     volumes: RwLock<Vec<Option<Arc<VolumeState>>>>,
     /// What write-back keeps between rounds.
     write_back: WriteBack,
+    /// Reads that follow one another.
+    streams: Streams,
+    /// What will be wanted next of them.
+    read_ahead: ReadAhead,
     /// Whether flusher, reclaimer and checkpointer run. Without, callers do their work.
     has_background: AtomicBool,
     options: RuntimeOptions,
@@ -47,10 +55,13 @@ impl Pipeline {
     /// The volumes of the engine's medium are known, still without their backings; no threads run.
     pub(crate) fn new(engine: Engine, options: RuntimeOptions) -> Pipeline {
         let places = engine.media().geometry.volumes as usize;
+        let streams = Streams::new(engine.block_bytes(), options.sequential_cutoff_bytes);
         let pipeline = Pipeline {
             engine,
             volumes: RwLock::new(vec![None; places]),
             write_back: WriteBack::new(options.defer_journal),
+            streams,
+            read_ahead: ReadAhead::new(options.read_ahead_bytes),
             has_background: AtomicBool::new(false),
             options,
         };
@@ -77,6 +88,9 @@ impl Pipeline {
     }
     pub(crate) fn write_back(&self) -> &WriteBack {
         &self.write_back
+    }
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
     }
     /// The engine alone, of a pool that is laid out anew.
     pub(crate) fn into_engine(self) -> Engine {

@@ -20,7 +20,14 @@ impl Pipeline {
     pub(super) fn flush_stage(&self) {
         self.release_undeferred();
         let pace = &self.engine.wakeup().pace;
-        let is_above = || self.table().states().dirty_count() > pace.low();
+        // What is being synced counts as written: it may be another thread's round.
+        let is_above = || {
+            let (dirty, writing) = (
+                self.table().states().dirty_count(),
+                self.write_back.writing_blocks(),
+            );
+            dirty.saturating_sub(writing) > pace.low()
+        };
         let is_due = |wait: Duration| wait.is_zero() || !self.has_background();
         let retry_due = self.next_retry().is_some_and(is_due);
         let waited_for = || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
@@ -34,6 +41,13 @@ impl Pipeline {
         }
         if !is_above() {
             pace.forgive();
+        }
+    }
+
+    /// The work of a second flusher; where the rate is limited, the first one's rests are meant for all.
+    pub(super) fn flush_beside_stage(&self) {
+        if self.engine.wakeup().pace.limit().is_none() {
+            self.flush_stage();
         }
     }
 
@@ -85,6 +99,7 @@ impl Pipeline {
         match thread {
             0 => self.flush_stage(),
             1 => self.reclaim_stage()?,
+            3 => drop(self.read_ahead_once()),
             _ if self.engine.log().is_nearly_full() => self.engine.checkpoint()?,
             _ => {}
         }

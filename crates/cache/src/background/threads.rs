@@ -40,6 +40,13 @@ impl Background {
             pipeline.flush_stage();
             Ok(pipeline.next_retry().unwrap_or(TICK))
         })?;
+        if pipeline.write_back.has_long_rounds() {
+            // One writes a round while the other one's is synced.
+            background.spawn("forebay-flush-2", |pipeline| {
+                pipeline.flush_beside_stage();
+                Ok(pipeline.next_retry().unwrap_or(TICK))
+            })?;
+        }
         background.spawn("forebay-reclaim", |pipeline| {
             pipeline.reclaim_stage().map(|()| TICK)
         })?;
@@ -96,6 +103,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.pipeline.engine.wakeup().stop();
+        self.pipeline.read_ahead().stop();
         for thread in self.threads.drain(..) {
             // A stage that panicked has already said so on standard error.
             drop(thread.join());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::ahead_windows::Windows;
 use super::health::Health;
 use super::zeroings::Zeroings;
 use crate::backing::{Backing, BackingIdentity, BackingWait, FaultDomain, Limited};
@@ -23,6 +24,8 @@ pub(crate) struct VolumeState {
     pub(crate) health: Health,
     /// What bulk discards have zeroed behind the cache and no sync has made durable.
     pub(crate) zeroings: Zeroings,
+    /// What was read ahead.
+    pub(crate) ahead: Windows,
     /// Another volume may be attached to the backing by now: what that has may be older than what was acknowledged
     /// there, and change between two reads.
     is_gone: AtomicBool,
@@ -72,6 +75,8 @@ impl VolumeState {
     /// The volume's last blocks are on its backing, or they are not after all and it is in use as before.
     pub(crate) fn set_gone(&self, is_gone: bool) {
         self.is_gone.store(is_gone, Ordering::Release);
+        // A thread that reads ahead has the backing no longer than this.
+        self.ahead.set_closed(is_gone);
     }
 
     /// Fails once the volume was detached. Asked after the backing answered: what it gave before that is right.
@@ -96,6 +101,7 @@ impl VolumeState {
             limited: OnceLock::new(),
             health: Health::default(),
             zeroings: Zeroings::default(),
+            ahead: Windows::default(),
             is_gone: AtomicBool::new(false),
         }
     }

@@ -16,6 +16,14 @@ impl Pipeline {
         self.read_volumes().iter().flatten().cloned().collect()
     }
 
+    /// Shows all of them, none of which is held on to.
+    pub(super) fn each_volume(&self, visit: impl Fn(&VolumeState)) {
+        self.read_volumes()
+            .iter()
+            .flatten()
+            .for_each(|one| visit(one));
+    }
+
     /// The volume with this id.
     pub(crate) fn volume(&self, id: u32) -> Option<Arc<VolumeState>> {
         let volumes = self.read_volumes();

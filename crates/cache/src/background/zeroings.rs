@@ -125,6 +125,11 @@ impl Zeroings {
         self.turn_of(&(block..block + 1)).is_some()
     }
 
+    /// Whether one of the blocks is.
+    pub(crate) fn is_any_under_way(&self, blocks: &Range<u64>) -> bool {
+        self.turn_of(blocks).is_some()
+    }
+
     fn turn_of(&self, blocks: &Range<u64>) -> Option<Arc<Mutex<()>>> {
         if self.under_way_count.load(Ordering::SeqCst) == 0 {
             return None;

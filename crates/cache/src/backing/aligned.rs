@@ -18,7 +18,19 @@ impl AlignedBuffer {
     #[must_use]
     pub fn new(len: usize) -> Self {
         // A little more than is needed: the vector is never resized, so its address stays.
-        let storage = vec![0; len + DIRECT_ALIGNMENT_BYTES - 1];
+        Self::over(vec![0; len + DIRECT_ALIGNMENT_BYTES - 1], len)
+    }
+
+    /// The same; none where the system has no memory for it.
+    pub(crate) fn try_new(len: usize) -> Option<Self> {
+        let mut storage = Vec::new();
+        let bytes = len + DIRECT_ALIGNMENT_BYTES - 1;
+        storage.try_reserve_exact(bytes).ok()?;
+        storage.resize(bytes, 0);
+        Some(Self::over(storage, len))
+    }
+
+    fn over(storage: Vec<u8>, len: usize) -> Self {
         let start = storage.as_ptr().align_offset(DIRECT_ALIGNMENT_BYTES);
         assert!(
             start < DIRECT_ALIGNMENT_BYTES,

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES, is_direct_aligned, is_range_aligned};
 use super::counters::LiveCounters;
@@ -25,6 +25,12 @@ use crate::signature::MAGIC;
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// From so many bytes on a read into memory that `O_DIRECT` would refuse goes through a buffer that is kept.
+const KEPT_READ_BYTES_MIN: usize = 64 << 10;
+
+/// Such buffers of one backing.
+const KEPT_BUFFERS_MAX: usize = 4;
 
 /// What a file backing may use; everything by default. Restricting it serves tests and diagnosis.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +76,8 @@ pub struct FileStore {
     /// Why there is no ring although one was wanted.
     ring_error: Option<io::Error>,
     counters: LiveCounters,
+    /// Buffers of long reads into memory that `O_DIRECT` would refuse, for the next ones.
+    kept: Mutex<Vec<AlignedBuffer>>,
     mark: MarkFiles,
     holds_pool: bool,
 }
@@ -173,6 +181,7 @@ impl FileStore {
             ring,
             ring_error,
             counters: LiveCounters::default(),
+            kept: Mutex::default(),
             mark,
             holds_pool,
         })
@@ -217,14 +226,30 @@ impl FileStore {
         if is_direct_aligned(offset, out) {
             return file.read_exact_at(out, offset);
         }
-        let mut bounce = AlignedBuffer::new(out.len().min(REQUEST_BYTES_MAX));
+        let mut bounce = match out.len() < KEPT_READ_BYTES_MIN {
+            true => AlignedBuffer::new(out.len()),
+            // Fresh memory of that size costs as much as the copy.
+            false => self
+                .kept()
+                .pop()
+                .unwrap_or_else(|| AlignedBuffer::new(REQUEST_BYTES_MAX)),
+        };
         let mut at = offset;
-        for chunk in out.chunks_mut(REQUEST_BYTES_MAX) {
+        let read = out.chunks_mut(REQUEST_BYTES_MAX).try_for_each(|chunk| {
             file.read_exact_at(&mut bounce[..chunk.len()], at)?;
             chunk.copy_from_slice(&bounce[..chunk.len()]);
             at += chunk.len() as u64;
+            Ok(())
+        });
+        let mut kept = self.kept();
+        if bounce.len() == REQUEST_BYTES_MAX && kept.len() < KEPT_BUFFERS_MAX {
+            kept.push(bounce);
         }
-        Ok(())
+        read
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<AlignedBuffer>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_inside(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {

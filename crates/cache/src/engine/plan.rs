@@ -118,7 +118,7 @@ impl Engine {
                 let still = current.is_some_and(|(index, now)| {
                     now == *entry && self.table.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
                 });
-                if !still || self.table.pins().holds(change.key) {
+                if !still || self.table.pins().keeps(change.key) {
                     return Ok(None);
                 }
                 Entry::tombstone(change.key)
@@ -132,7 +132,7 @@ impl Engine {
                     !is_writing,
                     "write-back has ended before a block is forgotten"
                 );
-                if self.table.pins().holds(change.key) {
+                if self.table.pins().keeps(change.key) {
                     return Ok(Some(Outcome::Stale));
                 }
                 Entry::tombstone(change.key)

@@ -7,4 +7,5 @@ pub(crate) mod pace;
 pub mod plan;
 pub(crate) mod predictor;
 pub mod replace;
+pub(crate) mod streams;
 pub(crate) mod watermarks;

@@ -246,6 +246,7 @@ pub struct FlushOptions {
 #[command(after_help = "Example:
   forebay set /dev/shm/forebay/pool --dirty-low 30 --dirty-high 50
   forebay set /dev/shm/forebay/pool --flush-rate 100M
+  forebay set /dev/shm/forebay/pool --sequential-cutoff 4M
 
 Without options it shows the settings. They last until the daemon ends; the config file keeps them.")]
 pub struct SetOptions {

@@ -154,6 +154,14 @@ pub struct Settings {
     /// stored [default: on].
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub compare_writes: Option<Switch>,
+    /// Bytes of a run of reads beyond which its misses are not brought in, like 4M; 0 for none.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[serde(deserialize_with = "size_or_number")]
+    pub sequential_cutoff: Option<u64>,
+    /// Bytes that are read ahead of a run of reads at most, up to 64M; 0 for none [default: 4M].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[serde(deserialize_with = "size_or_number")]
+    pub read_ahead: Option<u64>,
     /// Seconds from one pass over a mapped region that a program has open to the next, 0.1 to 30 [default: 1].
     #[arg(long, value_name = "SECONDS", value_parser = dax_period)]
     #[serde(deserialize_with = "seconds")]
@@ -329,6 +337,8 @@ impl Settings {
             defer_journal: self.defer_journal.or(file.defer_journal),
             share_duplicates: self.share_duplicates.or(file.share_duplicates),
             compare_writes: self.compare_writes.or(file.compare_writes),
+            sequential_cutoff: self.sequential_cutoff.or(file.sequential_cutoff),
+            read_ahead: self.read_ahead.or(file.read_ahead),
             dax_period: self.dax_period.or(file.dax_period),
             volume,
         }
@@ -345,6 +355,8 @@ impl Settings {
             defer_journal: self.defer_journal,
             share_duplicates: self.share_duplicates,
             compare_writes: self.compare_writes,
+            sequential_cutoff: self.sequential_cutoff,
+            read_ahead: self.read_ahead,
         }
     }
 

@@ -77,6 +77,12 @@ pub struct Tunables {
     /// Whether a whole block is compared with what is cached.
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub compare_writes: Option<Switch>,
+    /// Bytes of a run of reads beyond which its misses are not brought in, like 4M; 0 for none.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub sequential_cutoff: Option<u64>,
+    /// Bytes that are read ahead of a run of reads at most, up to 64M; 0 for none.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub read_ahead: Option<u64>,
 }
 
 impl Parameters for Tunables {

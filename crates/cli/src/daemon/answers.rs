@@ -201,6 +201,12 @@ pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
     if let Some(compares) = tunables.compare_writes {
         pool.set_compare_writes(compares.is_on());
     }
+    if let Some(cutoff_bytes) = tunables.sequential_cutoff {
+        pool.set_sequential_cutoff(cutoff_bytes);
+    }
+    if let Some(bytes) = tunables.read_ahead {
+        pool.set_read_ahead(bytes);
+    }
     Ok(())
 }
 

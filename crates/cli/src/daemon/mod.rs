@@ -199,6 +199,9 @@ fn open_pool(settings: &Settings, without_missing: bool) -> Result<Pool, Failure
     Ok(pool)
 }
 
+/// What is read ahead of a run at most, where nothing else is said.
+const READ_AHEAD_BYTES: u64 = 4 << 20;
+
 fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
     let region = RegionOptions::default().trust_owner(settings.trust_owner);
     let mut options = RuntimeOptions::default()
@@ -234,6 +237,11 @@ fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
     if let Some(compares) = settings.compare_writes {
         options = options.compare_writes(compares.is_on());
     }
+    if let Some(cutoff_bytes) = settings.sequential_cutoff {
+        options = options.sequential_cutoff_bytes(cutoff_bytes);
+    }
+    let read_ahead_bytes = settings.read_ahead.unwrap_or(READ_AHEAD_BYTES);
+    options = options.read_ahead_bytes(read_ahead_bytes);
     Ok(options)
 }
 

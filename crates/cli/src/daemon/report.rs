@@ -65,6 +65,8 @@ pub fn settings(pool: &Pool) -> Value {
         "defer_journal": on_or_off(tuning.defer_journal),
         "share_duplicates": on_or_off(tuning.share_duplicates),
         "compare_writes": on_or_off(tuning.compare_writes),
+        "sequential_cutoff_bytes": tuning.sequential_cutoff_bytes,
+        "read_ahead_bytes": tuning.read_ahead_bytes,
     })
 }
 

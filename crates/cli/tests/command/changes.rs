@@ -182,6 +182,10 @@ fn settings_are_shown_changed_and_checked() {
         "off",
         "--share-duplicates",
         "off",
+        "--sequential-cutoff",
+        "4M",
+        "--read-ahead",
+        "0",
     ]);
     assert_eq!(set["dirty_low_per_mille"], 200);
     assert_eq!(set["dirty_high_per_mille"], 300);
@@ -191,6 +195,8 @@ fn settings_are_shown_changed_and_checked() {
     assert_eq!(set["defer_journal"], "off");
     assert_eq!(set["share_duplicates"], "off");
     assert_eq!(set["compare_writes"], "on");
+    assert_eq!(set["sequential_cutoff_bytes"], 4 << 20);
+    assert_eq!(set["read_ahead_bytes"], 0);
     assert_eq!(set, env.ask(&["stat", "POOL"])["settings"]);
     let refused = env.run(&["set", "POOL", "--dirty-low", "40"]);
     assert_eq!(refused.code, 2, "above the high one: {}", refused.stderr);

@@ -92,6 +92,11 @@ impl Pool {
             pipeline.table().index().lock(bucket.stripe);
             let cached = pipeline.table().find(bucket, key);
             if cached.is_none() {
+                let block = key.block();
+                pipeline
+                    .table()
+                    .pins()
+                    .disturb(key.volume(), &(block..block + 1));
                 raise();
                 // A thread that has read the block from the backing until now must read it again.
                 pipeline.table().index().begin_change(bucket.stripe);

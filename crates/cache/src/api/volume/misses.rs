@@ -1,8 +1,13 @@
-//! Reading blocks that are not cached: from the backing, and into the pool at the same time.
+//! Reading blocks that are not cached: from the backing, and into the pool at the same time, unless they are of a long run of reads
+//! that passes the pool by. What is cached is read from the pool in any case.
 //!
 //! Invariant: a block that the backing gave is used, and brought in, only if nothing happened to its
 //! stripe since it was seen not to be cached. A write, a write-back and an evict may have passed
-//! between that look and the backing's answer, which is then from before the write.
+//! between that look and the backing's answer, which is then from before the write. Where something happened to the stripe of one block
+//! of many, as it does where others are evicted to make room for them, it is looked at again: if it is not cached, and none of them
+//! left the pool or was zeroed behind it meanwhile, it was another key's.
+
+use std::ops::Range;
 
 use super::Volume;
 use crate::engine::fill::StreamedBlock;
@@ -10,6 +15,7 @@ use crate::error::Result;
 use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::{Bucket, Version};
+use crate::table::pins::Watch;
 
 /// Blocks that one request to the backing brings: enough for a slow device to stream.
 const MISSING_RUN_BLOCKS_MAX: usize = 256;
@@ -22,6 +28,18 @@ struct Missing {
     version: Version,
     /// Whether what the backing has of it may be brought in.
     may_fill: bool,
+    /// It is of a run that passes the pool by.
+    passes_by: bool,
+}
+
+impl Missing {
+    fn passing_by(self, passes_by: bool) -> Missing {
+        Missing {
+            may_fill: self.may_fill && !passes_by,
+            passes_by,
+            ..self
+        }
+    }
 }
 
 impl Volume {
@@ -35,6 +53,7 @@ impl Volume {
             may_fill: fill
                 && (self.state.zeroings.is_settled(block)
                     || mutated(Mutant::FilledFromUnsyncedZeroes)),
+            passes_by: false,
         }
     }
 
@@ -42,39 +61,74 @@ impl Volume {
     /// Returns how many it read, at least one.
     pub(super) fn read_on(&self, block: u64, out: &mut [u8]) -> Result<usize> {
         let block_bytes = self.block_size();
-        let mut missing = self.missing_run(block, out.len() / block_bytes);
+        let count = out.len() / block_bytes;
+        let passes_by = self.note_miss(block..block + count as u64);
+        // Before the first look at any of them.
+        let blocks = block..block + count.min(MISSING_RUN_BLOCKS_MAX) as u64;
+        let watch = self.pipeline.table().pins().watch(self.id(), blocks);
+        let mut missing = self.missing_run(block, count, passes_by);
         if missing.len() > 1 {
             let bytes = &mut out[..missing.len() * block_bytes];
-            self.read_missing(block, &mut missing, bytes)?;
-            return Ok(missing.len());
+            return self.read_missing(block, &mut missing, &watch, bytes);
         }
+        drop(watch);
         self.read_versioned(block, &mut out[..block_bytes], false)?;
         Ok(1)
     }
 
+    /// Notes a read that misses at least its first block, and has what follows read ahead; whether it is of a run that passes
+    /// the pool by.
+    fn note_miss(&self, blocks: Range<u64>) -> bool {
+        let (streams, read_ahead) = (self.pipeline.streams(), self.pipeline.read_ahead());
+        if streams.cutoff_bytes() == 0 && read_ahead.bytes() == 0 {
+            return false;
+        }
+        let position = streams.note(self.id(), blocks);
+        self.pipeline
+            .want_ahead(&self.state, position, self.blocks());
+        streams.is_past_cutoff(position)
+    }
+
     /// The first blocks from `block` on, at most `count`, that are not cached and that no thread is changing.
-    fn missing_run(&self, block: u64, count: usize) -> Vec<Missing> {
+    fn missing_run(&self, block: u64, count: usize, passes_by: bool) -> Vec<Missing> {
         let pipeline = &*self.pipeline;
         let missing = |number| {
             let key = self.key(number);
             let bucket = pipeline.table().bucket(key);
             let version = pipeline.table().index().try_read_begin(bucket.stripe)?;
-            let missing = || self.missing(number, bucket, version, true);
-            pipeline.table().find(bucket, key).is_none().then(missing)
+            let missing = || {
+                let missing = self.missing(number, bucket, version, true);
+                missing.passing_by(passes_by)
+            };
+            let is_cached = pipeline.table().find(bucket, key).is_some();
+            let is_missing = !is_cached || (passes_by && mutated(Mutant::PassedByWhatIsDirty));
+            is_missing.then(missing)
         };
         let run_max = count.min(MISSING_RUN_BLOCKS_MAX);
         (block..).map_while(missing).take(run_max).collect()
     }
 
-    /// Reads blocks that were not cached with one request to the backing. One that another
-    /// thread changed meanwhile is read again by itself.
-    fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
+    /// Reads blocks that were not cached with one request to the backing, or those of them that were read ahead; returns how many it
+    /// read. One that another thread changed meanwhile is read again by itself.
+    fn read_missing(
+        &self,
+        block: u64,
+        missing: &mut [Missing],
+        watch: &Watch,
+        out: &mut [u8],
+    ) -> Result<usize> {
         self.pipeline.engine().check_table_whole()?;
-        self.read_backing(block, out)?;
+        let count = self.ask(block, out)?;
+        let missing = &mut missing[..count];
+        let out = &mut out[..count * self.block_size()];
+        for (number, seen) in (block..).zip(missing.iter_mut()) {
+            self.look_again(self.key(number), seen, watch);
+        }
         let streamed = self.stream_fills(missing, out);
         let blocks = out.chunks_exact_mut(self.block_size());
         let blocks = (block..).zip(blocks).zip(streamed);
         for (index, ((number, bytes), streamed)) in blocks.enumerate() {
+            self.look_again(self.key(number), &mut missing[index], watch);
             let Missing {
                 bucket, version, ..
             } = missing[index];
@@ -94,7 +148,38 @@ impl Volume {
                 }
             }
         }
-        Ok(())
+        Ok(count)
+    }
+
+    /// Where something happened to the stripe since the block was seen not to be cached, looks whether it was this block: if it is not
+    /// cached, and nothing of what is watched since before that left the pool, it was not cached in between, and is as it was.
+    fn look_again(&self, key: Key, seen: &mut Missing, watch: &Watch) {
+        if self.is_as_seen(seen) {
+            return;
+        }
+        let (version, found) = self.pipeline.table().peek(seen.bucket, key);
+        // What the medium lost of the table is not found either.
+        let is_whole = self.pipeline.engine().check_table_whole().is_ok();
+        if found.is_none() && is_whole && !watch.is_stale() {
+            seen.version = version;
+        }
+    }
+
+    /// What the backing has of blocks that were seen not to be cached: as it was read ahead, or it is asked now. Returns of how
+    /// many blocks, all of them if it was asked.
+    fn ask(&self, block: u64, out: &mut [u8]) -> Result<usize> {
+        let ahead = self.pipeline.take_ahead(&self.state, block, out);
+        if ahead == 0 {
+            self.read_backing(block, out)?;
+            return Ok(out.len() / self.block_size());
+        }
+        self.pipeline
+            .engine()
+            .tallies()
+            .mine()
+            .read_ahead(ahead as u64);
+        self.check_answer()?;
+        Ok(ahead)
     }
 
     pub(super) fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
@@ -105,8 +190,12 @@ impl Volume {
         backing
             .read_at(offset, out)
             .map_err(|source| self.state.backing_error(source))?;
-        // What it gave since the pool was closed may be older than what another process acknowledged; since the volume
-        // was detached, than what its next one did.
+        self.check_answer()
+    }
+
+    /// What the backing gave since the pool was closed may be older than what another process acknowledged; since the volume
+    /// was detached, than what its next one did.
+    fn check_answer(&self) -> Result<()> {
         self.pipeline.engine().check_open()?;
         self.state.check_here()
     }
@@ -122,8 +211,13 @@ impl Volume {
         fill: bool,
     ) -> Result<bool> {
         self.pipeline.engine().check_table_whole()?;
+        let passes_by = fill && self.note_miss(key.block()..key.block() + 1);
         let missing = self.missing(key.block(), bucket, version, fill);
-        self.read_backing(key.block(), out)?;
+        let missing = missing.passing_by(passes_by);
+        match fill {
+            true => drop(self.ask(key.block(), out)?),
+            false => self.read_backing(key.block(), out)?,
+        }
         let streamed = self.stream_fill(&missing, out, self.may_fill());
         let streamed = streamed.filter(|_| self.fence_fills());
         let taken = self.take_miss(key, missing, streamed);
@@ -187,7 +281,10 @@ impl Volume {
     ) -> Option<Version> {
         let engine = self.pipeline.engine();
         let Missing {
-            bucket, version, ..
+            bucket,
+            version,
+            passes_by,
+            ..
         } = missing;
         if !self.is_as_seen(&missing) {
             if let Some(block) = streamed {
@@ -195,7 +292,9 @@ impl Volume {
             }
             return None;
         }
-        engine.tallies().mine().read_misses(1);
+        let tallies = engine.tallies().mine();
+        tallies.read_misses(1);
+        tallies.passed_by(u64::from(passes_by));
         let filled = streamed.and_then(|block| engine.finish_fill(key, bucket, version, block));
         Some(filled.unwrap_or(version))
     }

@@ -8,8 +8,9 @@
 //! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
 //! or known to this module (in the backlog, in the round in progress, or deferred as a journal's, see
 //! `journal`), or its fault domain is in trouble or not attached, and then it is put back into the
-//! queue when that is due (`fault_domains`). One round runs at a time, so a backing never has two writes of one
-//! block in flight, and a failed sync concerns exactly the blocks of its round in the domains that failed.
+//! queue when that is due (`fault_domains`). One round writes at a time, and what it has claimed no other one claims until it is retired,
+//! so a backing never has two writes of one block in flight. Where rounds are long, one may write while the one before is synced:
+//! each is retired after its own sync, and one that wrote before a sync failed hears of that.
 
 mod batch;
 mod claim;
@@ -17,9 +18,10 @@ mod fault_domains;
 mod merge;
 mod pick;
 mod state;
+mod written;
 
 use std::collections::BTreeSet;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use crate::background::Pipeline;
@@ -38,6 +40,7 @@ use fault_domains::RoundScope;
 use merge::{Extent, InFlightBlock, extents};
 use state::RoundState;
 pub(crate) use state::WriteBack;
+use written::WrittenGroup;
 
 /// Bytes of a round in front of a backing that prefers long rounds; so much at once is copied out all the same.
 const LONG_ROUND_BYTES_MAX: usize = 32 << 20;
@@ -66,7 +69,7 @@ impl Pipeline {
             // Otherwise a background thread does that.
             self.look_for_journals();
         }
-        let mut round_state = self.begin_round();
+        let mut round_state = self.write_back.lock_round();
         if round_state.backlog.is_empty() {
             self.retry_degraded();
             round_state.backlog = self.take_work(&mut round_state.deferred);
@@ -74,26 +77,32 @@ impl Pipeline {
         let (indices, spared) = self.pick(&mut round_state.backlog);
         let rest = round_state.backlog.len();
         let started = Instant::now();
-        let mut round = self.round(&mut round_state, &indices, &RoundScope::Due);
+        let mut round = WritebackBatch::default();
+        let written = self.write_round(&mut round_state, &indices, &RoundScope::Due, &mut round);
+        // Waits until the round before is retired. Where rounds are long another one may write from then on.
+        let mut sync = self.write_back.lock_sync();
+        let kept = (!self.write_back.has_long_rounds()).then_some(round_state);
+        self.retire_round(written, &mut round);
+        let begun = sync.ended_at.map_or(started, |ended| ended.max(started));
+        sync.ended_at = Some(Instant::now());
+        drop(sync);
+        self.measure(&round, begun);
         let failed = match self.has_background() {
             true => 0,
             // Each round asks every backing again.
             false => round.failed,
         };
+        let mut round_state = kept.unwrap_or_else(|| self.write_back.lock_round());
         let others_go = round_state.deferred.note_stuck(round.corrupt + failed);
         round.more = rest > 0 || others_go || spared > 0;
-        self.measure(&round, started);
         round
     }
 
-    /// A background round tells how fast the backing is.
-    fn measure(&self, round: &WritebackBatch, started: Instant) {
+    /// A background round tells how fast the backing is: it had it for itself since `begun`.
+    fn measure(&self, round: &WritebackBatch, begun: Instant) {
         if round.progressed() {
             let written = round.cleaned + round.redirtied;
-            self.engine
-                .wakeup()
-                .pace
-                .measure(written, started.elapsed());
+            self.engine.wakeup().pace.measure(written, begun.elapsed());
         }
     }
 
@@ -156,9 +165,12 @@ impl Pipeline {
         }
     }
 
-    /// One round at a time: a thread that begins one waits for the one in progress.
+    /// One round at a time: a thread that begins one waits for those in progress.
     pub(crate) fn begin_round(&self) -> MutexGuard<'_, RoundState> {
-        forebay_pmem::lock_or_yield(&self.write_back.round_state)
+        let round_state = self.write_back.lock_round();
+        // No other one comes to its sync while the state is locked.
+        drop(self.write_back.lock_sync());
+        round_state
     }
 
     /// Blocks that are copied out at once, at most: those of a round, unless rounds are long.
@@ -183,7 +195,7 @@ impl Pipeline {
             None => *ROUND_BLOCKS.start(),
         };
         // A small pool has small steps, too.
-        let rounds = match self.write_back.has_long_rounds.load(Ordering::Relaxed) {
+        let rounds = match self.write_back.has_long_rounds() {
             true => LONG_ROUNDS_OF_A_POOL,
             false => ROUNDS_OF_A_POOL,
         };
@@ -193,7 +205,7 @@ impl Pipeline {
 
     /// Blocks of a round at most that are made clean with one sync.
     fn whole_round_blocks(&self) -> usize {
-        match self.write_back.has_long_rounds.load(Ordering::Relaxed) {
+        match self.write_back.has_long_rounds() {
             true => self
                 .round_blocks()
                 .max(LONG_ROUND_BYTES_MAX / self.engine.block_bytes()),
@@ -252,8 +264,7 @@ impl Pipeline {
         taken
     }
 
-    /// The round itself, volume by volume; blocks that it is not to serve are dropped here and announced
-    /// again when their fault domain is due.
+    /// The round itself; blocks that it is not to serve are dropped here and announced again when their fault domain is due.
     fn round(
         &self,
         round_state: &mut RoundState,
@@ -261,9 +272,22 @@ impl Pipeline {
         serving: &RoundScope<'_>,
     ) -> WritebackBatch {
         let mut round = WritebackBatch::default();
+        let written = self.write_round(round_state, indices, serving, &mut round);
+        self.retire_round(written, &mut round);
+        round
+    }
+
+    /// Writes a round volume by volume. Returns what is still to be synced, of the last one; those before it are retired.
+    fn write_round(
+        &self,
+        round_state: &mut RoundState,
+        indices: &[u32],
+        serving: &RoundScope<'_>,
+        round: &mut WritebackBatch,
+    ) -> Option<WrittenGroup> {
         if let Err(closed) = self.engine.check_open() {
             round.note(closed);
-            return round;
+            return None;
         }
         // Keys may change until they are claimed; that is looked at again then.
         let mut sorted: Vec<(Key, u32)> = indices
@@ -275,27 +299,39 @@ impl Pipeline {
             .map(|(entry, index)| (entry.key(), index))
             .collect();
         sorted.sort_unstable();
+        let mut written = None;
         for group in sorted.chunk_by(|one, next| one.0.volume() == next.0.volume()) {
+            if let Some(before) = written.take() {
+                self.retire(before, round);
+            }
             let Some(volume) = self.volume(group[0].0.volume()) else {
                 continue;
             };
             if let Some(served) = self.served(&volume, group, serving) {
-                self.write_back_group(round_state, &volume, &served, &mut round);
+                written = self.write_group(round_state, &volume, &served, round);
             }
+        }
+        written
+    }
+
+    /// Syncs what was written last, and ends the round.
+    fn retire_round(&self, written: Option<WrittenGroup>, round: &mut WritebackBatch) {
+        if let Some(written) = written {
+            self.retire(written, round);
         }
         if round.progressed() {
             self.engine.wakeup().notify_space();
         }
-        round
     }
 
-    fn write_back_group(
+    /// Copies out and writes the blocks of one volume.
+    fn write_group(
         &self,
         round_state: &mut RoundState,
-        volume: &VolumeState,
+        volume: &Arc<VolumeState>,
         group: &[(Key, u32)],
         round: &mut WritebackBatch,
-    ) {
+    ) -> Option<WrittenGroup> {
         let backing = match volume.backing() {
             Ok(backing) => backing,
             Err(error) => {
@@ -303,14 +339,19 @@ impl Pipeline {
                 volume.health.not_there();
                 round.failed += group.len() as u64;
                 round.failed_domains.insert(FaultDomain::default());
-                return round.note(error);
+                round.note(error);
+                return None;
             }
         };
         let buffer = round_state.buffer.get_or_insert_with(|| {
             AlignedBuffer::new(self.round_blocks() * self.engine.block_bytes())
         });
         let mut in_flight: Vec<InFlightBlock> = Vec::with_capacity(group.len());
-        let epoch = volume.health.sync_epoch();
+        let epoch = match self.write_back.has_long_rounds() {
+            true => volume.health.sync_epoch_beside(),
+            false => volume.health.sync_epoch(),
+        };
+        let syncs_ended = self.write_back.syncs_ended();
         let mut failed = FailedDomains::new();
         for some in group.chunks(self.round_blocks()) {
             let first = in_flight.len();
@@ -324,18 +365,44 @@ impl Pipeline {
             if mutated(Mutant::CleanBeforeSync) {
                 self.finish(claimed, &FailedDomains::new(), round);
             }
-            let writing = &self.write_back.writing_blocks;
-            writing.store(in_flight.len(), Ordering::Relaxed);
+            self.write_back.note_writing(claimed.len());
             for (domain, error) in self.write_extents(backing, claimed, buffer) {
                 failed.entry(domain).or_insert(error);
             }
         }
         if in_flight.is_empty() || mutated(Mutant::CleanBeforeSync) {
-            return;
+            self.write_back.note_written(in_flight.len());
+            return None;
         }
-        if in_flight
-            .iter()
-            .any(|block| !failed.contains_key(&block.domain))
+        let deferred = &round_state.deferred;
+        let is_journal = |block: &&InFlightBlock| self.is_journal(deferred, block.key);
+        let journal = in_flight.iter().filter(is_journal);
+        Some(WrittenGroup {
+            volume: Arc::clone(volume),
+            journal: journal.map(|block| block.domain).collect(),
+            in_flight,
+            failed,
+            epoch,
+            syncs_ended,
+        })
+    }
+
+    /// Syncs what was written, and marks clean what is durable.
+    fn retire(&self, written: WrittenGroup, round: &mut WritebackBatch) {
+        let WrittenGroup {
+            volume,
+            in_flight,
+            mut failed,
+            journal,
+            epoch,
+            syncs_ended,
+        } = written;
+        let goes = |block: &InFlightBlock| !failed.contains_key(&block.domain);
+        let is_synced_by_another =
+            mutated(Mutant::RetiredByAnotherSync) && self.write_back.syncs_ended() != syncs_ended;
+        if let Ok(backing) = volume.backing()
+            && in_flight.iter().any(goes)
+            && !is_synced_by_another
         {
             // This sync must report what other threads do meanwhile to what was written.
             crate::sync::look_hint();
@@ -343,18 +410,14 @@ impl Pipeline {
             for (domain, error) in volume.health.sync_since(epoch, backing) {
                 failed.entry(domain).or_insert(error);
             }
+            self.write_back.note_synced();
         }
-        self.write_back.writing_blocks.store(0, Ordering::Relaxed);
         self.finish(&in_flight, &failed, round);
-        let deferred = &round_state.deferred;
-        let is_written = |block: &&InFlightBlock| !failed.contains_key(&block.domain);
-        let written = in_flight.iter().filter(is_written);
-        let journal = written.filter(|block| self.is_journal(deferred, block.key));
-        self.engine
-            .tallies()
-            .mine()
-            .journal_written(journal.count() as u64);
-        self.note_health(volume, &in_flight, failed, round);
+        self.write_back.note_written(in_flight.len());
+        let is_written = |domain: &&FaultDomain| !failed.contains_key(*domain);
+        let journal = journal.iter().filter(is_written).count();
+        self.engine.tallies().mine().journal_written(journal as u64);
+        self.note_health(&volume, &in_flight, failed, round);
     }
 
     /// Writes what was copied out; returns the domains that failed.
