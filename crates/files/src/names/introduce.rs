@@ -109,6 +109,43 @@ impl<S: NameSpace> Names<S> {
             .ok_or_else(moved_by_others)
     }
 
+    /// Whether a directory is another one or in it, by what the log knows. Where that says so it looks again where the
+    /// directory is: others may have moved it, or one on the way there.
+    ///
+    /// # Errors
+    /// The backing's or the pool's.
+    pub(super) fn is_under(
+        &self,
+        inner: &mut Inner,
+        (directory, id): (&S::Handle, FileId),
+        other: FileId,
+    ) -> io::Result<bool> {
+        if !inner.table.is_under(id, other) {
+            return Ok(false);
+        }
+        // Each is introduced where it is before what is in it, so none comes to be in itself on the way.
+        self.walk(inner, &self.space.path(directory)?)?;
+        Ok(inner.table.is_under(id, other))
+    }
+
+    /// The same as [`Names::ensure`], in a directory that may not be any more where the log has it.
+    pub(super) fn ensure_in(
+        &self,
+        inner: &mut Inner,
+        directory: &S::Handle,
+        seen: &Seen,
+        place: Place,
+        need: Need,
+    ) -> io::Result<FileId> {
+        if let Some(id) = inner.table.find(&seen.identity)
+            && seen.is_directory()
+            && self.is_under(inner, (directory, place.parent), id)?
+        {
+            return Err(moved_by_others());
+        }
+        self.ensure(inner, directory, seen, place, need)
+    }
+
     /// The id of what was seen at a place, which the log knows to be there from now on.
     pub(super) fn ensure(
         &self,
@@ -119,6 +156,13 @@ impl<S: NameSpace> Names<S> {
         need: Need,
     ) -> io::Result<FileId> {
         let known = inner.table.find(&seen.identity);
+        if let Some(id) = known {
+            if seen.is_directory() && inner.table.is_under(place.parent, id) {
+                // Moved while we looked.
+                return Err(moved_by_others());
+            }
+            inner.introduce_again(id)?;
+        }
         if let Some(id) = known
             && inner.introduced.contains(&id)
         {
@@ -126,15 +170,21 @@ impl<S: NameSpace> Names<S> {
             if node.names.contains(&place) {
                 return Ok(id);
             }
-            // A name that another program gave it. With one name in all, the old one is gone.
-            let old = node.names.first().cloned();
-            let record = match old {
-                Some(from) if seen.links == 1 || seen.is_directory() => Record::Rename {
+            // A name that another program gave it. With one name in all, the old ones are gone. The log has it under one at
+            // any time: what has none would be removed.
+            let is_only = seen.links == 1 || seen.is_directory();
+            let mut old: Vec<Place> = node.names.iter().cloned().collect();
+            let last = old.pop();
+            for place in old.into_iter().filter(|_| is_only) {
+                inner.commit(vec![Record::Unlink { id, place }])?;
+            }
+            let record = match last.filter(|_| is_only) {
+                Some(from) => Record::Rename {
                     id,
                     from,
                     to: place,
                 },
-                _ => Record::Link { id, place },
+                None => Record::Link { id, place },
             };
             inner.commit(vec![record])?;
             return Ok(id);
@@ -144,12 +194,7 @@ impl<S: NameSpace> Names<S> {
             self.space.sync_inode(&handle)?;
         }
         let id = match known {
-            Some(id) => {
-                if seen.links == 1 || seen.is_directory() {
-                    inner.table.forget_names(id);
-                }
-                id
-            }
+            Some(id) => id,
             None => inner.new_id()?,
         };
         self.note_file_system(inner, directory, seen, &place.name)?;
@@ -197,6 +242,17 @@ impl<S: NameSpace> Names<S> {
 }
 
 impl Inner {
+    /// What the current log knows, the next one knows too from now on, with all its names and the directories on the way
+    /// there: what is recorded next may be about any of them.
+    fn introduce_again(&mut self, id: FileId) -> io::Result<()> {
+        let ids = self.on_the_way(&[id]);
+        if !ids.is_empty() {
+            self.commit(self.carried(&[id]))?;
+            self.introduced.extend(ids);
+        }
+        Ok(())
+    }
+
     /// What others made since the last sync may be lost with them.
     fn must_sync(&self, seen: &Seen) -> bool {
         seen.made_ns >= self.synced_ns

@@ -138,9 +138,12 @@ impl<S: NameSpace> Names<S> {
     pub(crate) fn recover(&self, with_data: &HashSet<FileId>) -> io::Result<Reconciled<S>> {
         let mut inner = self.lock();
         let table = inner.table.clone();
-        let mut record = |record: Record| match inner.log.append(&[record])? {
-            true => Ok(()),
-            false => Err(no_room()),
+        let mut record = |record: Record| {
+            table.check(&record).map_err(|found| refused(&found))?;
+            match inner.log.append(&[record])? {
+                true => Ok(()),
+                false => Err(no_room()),
+            }
         };
         reconcile::reconcile(&self.space, &table, with_data, &mut record)
     }
@@ -294,13 +297,17 @@ impl Inner {
             .try_for_each(|record| self.learn(record))
     }
 
-    /// Records are durable when this returns; the table does not know of them.
+    /// Records are durable when this returns; the table does not know of them. Nothing is appended that could not be read
+    /// again: the table has what the log says, so what fits the one fits the other.
     fn write(&mut self, records: &[Record]) -> io::Result<()> {
         if records.is_empty() || self.is_over {
             return Ok(());
         }
         if let Some(reason) = &self.broken {
             return Err(io::Error::other(reason.clone()));
+        }
+        for record in records {
+            self.table.check(record).map_err(|found| refused(&found))?;
         }
         let error = match self.log.append(records) {
             Ok(true) => {
@@ -354,13 +361,26 @@ impl Inner {
     /// From here on everything is recorded for the next log too, which begins with what is held and
     /// the directories on the way there. Returns which one it is.
     fn prepare_next_log(&mut self) -> u64 {
-        let needed = self.needed();
+        self.introduced = HashSet::new();
         let mut records = Vec::new();
         for described in self.file_systems.values() {
             records.extend_from_slice(described);
         }
-        for &id in &needed {
-            let node = self.table.node(id).expect("what is needed is known");
+        let held: Vec<FileId> = self.held.iter().copied().collect();
+        records.extend(self.carried(&held));
+        self.introduced = self.on_the_way(&held).into_iter().collect();
+        self.next_logs += 1;
+        let number = self.next_logs;
+        self.next_log = Some(NextLog { number, records });
+        number
+    }
+
+    /// What tells the next log of inodes that the current one knows, and of the directories on the way to them: all
+    /// their names, for any may be taken away next.
+    fn carried(&self, ids: &[FileId]) -> Vec<Record> {
+        let mut records = Vec::new();
+        for id in self.on_the_way(ids) {
+            let node = self.table.node(id).expect("what is on the way is known");
             // A parent's id may be greater than its child's: the replay does not mind.
             let mut places = node.names.iter();
             let Some(first) = places.next() else { continue };
@@ -375,21 +395,21 @@ impl Inner {
                 records.push(Record::Link { id, place });
             }
         }
-        self.next_logs += 1;
-        let number = self.next_logs;
-        self.next_log = Some(NextLog { number, records });
-        self.introduced = needed.into_iter().collect();
-        number
+        records
     }
 
-    fn needed(&self) -> BTreeSet<FileId> {
-        let mut needed = BTreeSet::from([FileId::ROOT]);
-        let mut open: Vec<FileId> = self.held.iter().copied().collect();
+    /// These inodes, as far as they have names, and the directories on the way to them, without those that are
+    /// introduced.
+    fn on_the_way(&self, ids: &[FileId]) -> BTreeSet<FileId> {
+        let mut needed = BTreeSet::new();
+        let mut open = vec![FileId::ROOT];
+        open.extend_from_slice(ids);
         while let Some(id) = open.pop() {
             let Some(node) = self.table.node(id) else {
                 continue;
             };
-            if node.names.is_empty() || !needed.insert(id) {
+            let is_known = self.introduced.contains(&id);
+            if is_known || node.names.is_empty() || !needed.insert(id) {
                 continue;
             }
             open.extend(node.names.iter().map(|place| place.parent));
@@ -411,6 +431,8 @@ impl Inner {
             return synced;
         };
         synced?;
+        // One that could not be read must never count.
+        Table::replay(&records).map_err(|found| refused(&found))?;
         if !self.log.begin(&records)? {
             return Err(no_room());
         }
@@ -441,6 +463,14 @@ fn no_room() -> io::Error {
         io::ErrorKind::StorageFull,
         "the namespace log is too small for what is buffered; make the pool larger",
     )
+}
+
+fn refused(found: &str) -> io::Error {
+    let text = format!(
+        "names cannot be changed like this: the namespace log would contradict itself ({found}); nothing was recorded: \
+         sync the file system, recover the pool, and report this"
+    );
+    io::Error::other(text)
 }
 
 fn damaged(found: &str) -> io::Error {

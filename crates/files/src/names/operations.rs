@@ -126,7 +126,7 @@ impl<S: NameSpace> Names<S> {
             return Err(refusal(libc::ENOTEMPTY));
         }
         let need = Need::Passing;
-        let id = self.ensure(&mut inner, directory, &victim, place.clone(), need)?;
+        let id = self.ensure_in(&mut inner, directory, &victim, place.clone(), need)?;
         let record = Record::Unlink { id, place };
         inner.displace(record, || self.space.remove(directory, name, is_directory))?;
         inner.forget_if_gone(id);
@@ -159,8 +159,8 @@ impl<S: NameSpace> Names<S> {
         }
         self.check_renameable(&subject, from, target.as_ref(), to, how)?;
         let need = Need::Lasting;
-        let id = self.ensure(&mut inner, from.0, &subject, old.clone(), need)?;
-        if inner.table.is_under(new.parent, id) {
+        let id = self.ensure_in(&mut inner, from.0, &subject, old.clone(), need)?;
+        if self.is_under(&mut inner, (to.0, new.parent), id)? {
             return Err(refusal(libc::EINVAL));
         }
         let mut victim = None;
@@ -169,8 +169,9 @@ impl<S: NameSpace> Names<S> {
                 Renaming::Exchange => Need::Lasting,
                 _ => Need::Passing,
             };
-            let target = self.ensure(&mut inner, to.0, target, new.clone(), need)?;
-            if how == Renaming::Exchange && inner.table.is_under(old.parent, target) {
+            let target = self.ensure_in(&mut inner, to.0, target, new.clone(), need)?;
+            let is_exchange = how == Renaming::Exchange;
+            if is_exchange && self.is_under(&mut inner, (from.0, old.parent), target)? {
                 return Err(refusal(libc::EINVAL));
             }
             victim = Some(target);

@@ -102,7 +102,9 @@ fn missing(table: &Table, place: &Place, why: &str) -> String {
 fn path_of(table: &Table, place: &Place) -> PathBuf {
     let mut names = vec![place.name.clone()];
     let mut parent = place.parent;
-    while parent != FileId::ROOT {
+    // A log of an earlier version may have a circle in it.
+    let directories = table.nodes().count();
+    while parent != FileId::ROOT && names.len() <= directories {
         let place = table.node(parent).and_then(|node| node.names.first());
         let Some(place) = place else { break };
         names.push(place.name.clone());

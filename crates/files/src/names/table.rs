@@ -110,15 +110,38 @@ impl Table {
         }
     }
 
-    /// The names of an inode that are not its own any more.
-    pub(crate) fn forget_names(&mut self, id: FileId) {
-        let node = self.nodes.get_mut(&id).expect("it is known");
-        for place in std::mem::take(&mut node.names) {
-            self.places.remove(&place);
+    /// Why a record must not be appended: the log could not be read any more, or said that a directory is in itself. The
+    /// records of one append are checked each by itself, so none may rely on another of them but for what the table has
+    /// already.
+    pub(crate) fn check(&self, record: &Record) -> Result<(), String> {
+        match record {
+            Record::Introduce { id, place, .. } | Record::Create { id, place, .. } => {
+                self.check_circle(*id, place)
+            }
+            Record::Link { id, place } => {
+                self.check_known(*id)?;
+                self.check_circle(*id, place)
+            }
+            Record::Unlink { id, place } => self.check_named(*id, place),
+            Record::Rename { id, from, to } => {
+                self.check_circle(*id, to)?;
+                self.check_named(*id, from)
+            }
+            Record::Exchange { one, other } => {
+                let (first, second) = self.check_exchange(one, other)?;
+                self.check_named(first, one)?;
+                self.check_named(second, other)
+            }
+            Record::Remade { id, .. } => self.check_known(*id),
+            // It is about the record before, which the table has not learned.
+            Record::Abort
+            | Record::Reconciling
+            | Record::Mounted { .. }
+            | Record::FileSystem { .. } => Ok(()),
         }
     }
 
-    /// What the record says becomes so. The error is why it cannot be.
+    /// What the record says becomes so. The error is why it cannot be: none where [`Table::check`] found none.
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), String> {
         match record {
             Record::Introduce {
@@ -152,13 +175,7 @@ impl Table {
                 self.name(*id, to);
             }
             Record::Exchange { one, other } => {
-                let at = |place| {
-                    self.at(place)
-                        .ok_or_else(|| format!("{place:?} is nothing"))
-                };
-                let (first, second) = (at(one)?, at(other)?);
-                self.check_circle(first, other)?;
-                self.check_circle(second, one)?;
+                let (first, second) = self.check_exchange(one, other)?;
                 self.unname(first, one)?;
                 self.unname(second, other)?;
                 self.name(first, other);
@@ -212,9 +229,34 @@ impl Table {
         }
     }
 
+    fn check_exchange(&self, one: &Place, other: &Place) -> Result<(FileId, FileId), String> {
+        let at = |place| {
+            self.at(place)
+                .ok_or_else(|| format!("{place:?} is nothing"))
+        };
+        let (first, second) = (at(one)?, at(other)?);
+        self.check_circle(first, other)?;
+        self.check_circle(second, one)?;
+        Ok((first, second))
+    }
+
+    fn check_known(&self, id: FileId) -> Result<(), String> {
+        match self.nodes.contains_key(&id) {
+            true => Ok(()),
+            false => Err(format!("nothing introduces inode {id}")),
+        }
+    }
+
+    fn check_named(&self, id: FileId, place: &Place) -> Result<(), String> {
+        match self.places.get(place) == Some(&id) {
+            true => Ok(()),
+            false => Err(format!("{place:?} is not inode {id}")),
+        }
+    }
+
     fn known(&mut self, id: FileId) -> Result<&mut Node, String> {
-        let missing = || format!("nothing introduces inode {id}");
-        self.nodes.get_mut(&id).ok_or_else(missing)
+        self.check_known(id)?;
+        Ok(self.nodes.get_mut(&id).expect("it is known"))
     }
 
     fn name(&mut self, id: FileId, place: &Place) {
@@ -233,9 +275,7 @@ impl Table {
     }
 
     fn unname(&mut self, id: FileId, place: &Place) -> Result<(), String> {
-        if self.places.get(place) != Some(&id) {
-            return Err(format!("{place:?} is not inode {id}"));
-        }
+        self.check_named(id, place)?;
         self.places.remove(place);
         self.known(id)?.names.remove(place);
         Ok(())

@@ -3,6 +3,7 @@
 
 mod golden;
 mod killed;
+mod meanwhile;
 mod real;
 mod swapped;
 mod tree;
