@@ -39,7 +39,8 @@ impl Pipeline {
             }
             self.keep_flush_rate((round.cleaned + round.redirtied) as usize, started);
         }
-        if !is_above() {
+        // Writers' debt stands until what is being synced is, too.
+        if self.table().states().dirty_count() <= pace.low() {
             pace.forgive();
         }
     }

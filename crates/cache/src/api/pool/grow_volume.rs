@@ -92,13 +92,14 @@ impl Pool {
             pipeline.table().index().lock(bucket.stripe);
             let cached = pipeline.table().find(bucket, key);
             if cached.is_none() {
+                raise();
+                // A thread that has read the block from the backing until now must read it again. One that says it will only
+                // after this reads it as it is now: so it comes after the new end, and before the version changes.
                 let block = key.block();
                 pipeline
                     .table()
                     .pins()
                     .disturb(key.volume(), &(block..block + 1));
-                raise();
-                // A thread that has read the block from the backing until now must read it again.
                 pipeline.table().index().begin_change(bucket.stripe);
                 pipeline
                     .table()
