@@ -24,6 +24,7 @@ use crate::mutants::{Mutant, mutated};
 use crate::names::{
     KeepDescriptor, Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background, link_of,
 };
+use crate::naming::Naming;
 use crate::options::FileBufferOptions;
 use crate::recovery::{FilesRecovery, Recovery};
 use crate::registry::Registry;
@@ -157,6 +158,7 @@ impl FileBuffer {
             recovery.names_changed = reconciled.changes;
             recovery.names_made = reconciled.made;
             recovery.complaints = reconciled.complaints;
+            recovery.attributes_left = reconciled.attributes_left;
         }
         let absorbed_bytes_max = (pool_bytes(&pool) / 8).min(ABSORBED_BYTES_MAX);
         let closed_max = match parts.root {
@@ -211,8 +213,11 @@ impl FileBuffer {
 
     /// Mode, owner, times or extended attributes of a file or directory were changed in the backing: its
     /// next [`SyncKind::All`](crate::SyncKind), or sync of the directory, makes that durable there.
+    ///
+    /// That is for changes which others made: see [`FileBuffer::change_attributes`].
     pub fn attributes_changed(&self, identity: FileIdentity) {
-        self.registry.attributes_changed(identity);
+        Naming::changed_without_record(&self.names, identity);
+        self.registry.awaits_backing(identity);
     }
 
     /// What this buffer knows of files.
@@ -268,6 +273,11 @@ impl FileBuffer {
 
     /// Where changes of names are recorded.
     pub(crate) fn names(&self) -> &RealNames {
+        &self.names
+    }
+
+    /// The same, as the data of files knows them.
+    pub(crate) fn shared_names(&self) -> &Arc<RealNames> {
         &self.names
     }
 

@@ -118,15 +118,6 @@ impl BufferedFile {
         self.content.attributes_changed();
     }
 
-    /// The time of modification was set in the backing, to what it is to be. Beside
-    /// [`BufferedFile::attributes_changed`].
-    ///
-    /// # Errors
-    /// The backing's own.
-    pub fn modified_chosen(&self) -> io::Result<()> {
-        self.content.target.times.chosen(&self.backing())
-    }
-
     /// Brings the backing file up to date and makes it durable there: from now until the next write
     /// others may read it without us.
     ///

@@ -17,6 +17,24 @@ forebay_pmem::define_mutants! {
         FilesKillTakenForPowerCut,
         /// After a power cut names are left as they are, as after a mere kill.
         FilesPowerCutTakenForKill,
+        /// The log ends before attributes that it tells of are durable in the backing.
+        FilesAttributesRetiredEarly,
+        /// An attribute that the log tells of is put over a newer one that it does not tell of.
+        FilesOlderAttributeReplayed,
+        /// That attributes are settled is said in the next log too, which does not know the inode.
+        FilesSettledUnintroduced,
+        /// What others changed after the log's last word is put back.
+        FilesOthersChangesUndone,
+        /// A time that a caller chose before the file was in the pool is not in the log that write-back may need.
+        FilesChosenTimeForgotten,
+        /// A time of modification that a caller chose is put over that of a later write.
+        FilesOlderTimeReplayed,
+        /// An extended attribute is recorded without its last byte.
+        FilesAttributeCutShort,
+        /// A file gets its set-id bits before its data.
+        FilesSetIdBeforeData,
+        /// Owner and mode are not restored after a power cut.
+        FilesRightsNotRestored,
         /// A write's transaction does not have the size.
         FilesSizeLeftOut,
         /// What only the page cache has is not absorbed by a sync.

@@ -8,6 +8,13 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::identity::FileIdentity;
 use crate::metadata::FileId;
 
+/// What was done to a file through us, as far as the log tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct History {
+    /// It was made since the pool was opened, so that nothing in the backing is older than what we know of it.
+    pub is_made: bool,
+}
+
 /// Names, seen from the data.
 pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// The file's id, the one it has already or a new one (see [`crate::metadata::FileIds`]). When this
@@ -17,9 +24,37 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// The pool's; `ENOENT` if the inode has no name left.
     fn introduce(&self, descriptor: BorrowedFd<'_>, identity: FileIdentity) -> io::Result<FileId>;
 
-    /// Whether the file was made through us since the pool was opened, so that nothing in the backing is
-    /// older than what we know of it.
-    fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool;
+    /// What was done to the file through us.
+    fn history(&self, descriptor: BorrowedFd<'_>) -> History;
+
+    /// Another number than before if since then a caller chose a time of modification, or set a capability, of any file:
+    /// the next change of a file's content has to be told by [`Naming::modified`].
+    fn endings(&self) -> u64;
+
+    /// The file's content is about to change: no time of modification that was chosen before may be put over
+    /// that, and no capability. False if this could not be recorded, and a sync has to see to it:
+    /// [`Naming::settle`].
+    ///
+    /// # Errors
+    /// The pool's: the content must not change.
+    fn modified(&self, descriptor: BorrowedFd<'_>, identity: FileIdentity) -> io::Result<bool>;
+
+    /// The file is in the pool from now on, and its time of modification was chosen and not moved since: it is to last,
+    /// whatever write-back makes of it.
+    ///
+    /// # Errors
+    /// The backing's or the pool's: it may not last.
+    fn keep_time(&self, descriptor: BorrowedFd<'_>, chosen_ns: i128) -> io::Result<()>;
+
+    /// Attributes of a file or directory were changed in the backing, past the log.
+    fn changed_without_record(&self, identity: FileIdentity);
+
+    /// Has `sync` make a file or directory durable in the backing, with attributes that were changed past the log,
+    /// which then does not say otherwise.
+    ///
+    /// # Errors
+    /// The backing's or the pool's: it still may.
+    fn settle(&self, identity: FileIdentity, sync: &dyn Fn() -> io::Result<()>) -> io::Result<()>;
 
     /// The pool has nothing of this file any more: neither data nor a size.
     fn left_pool(&self, id: FileId);
@@ -37,8 +72,8 @@ pub(crate) enum Found {
     Missing(String),
 }
 
-/// Names after a crash, in the order of calls: `recover` first, `open` for each file with data, and
-/// `finish` when all of it is durable in the backing.
+/// Names after a crash, in the order of calls: `recover` first, `open` for each file with data, `restore` when they have
+/// it, and `finish` when all of it is durable in the backing, or `rest` where something remains to be done.
 pub(crate) trait NamesRecovery {
     /// Brings all names to the acknowledged state, and finds the files `with_data`. Idempotent.
     ///
@@ -54,6 +89,18 @@ pub(crate) trait NamesRecovery {
 
     /// What the file with this id is called, for people; names are recovered.
     fn name(&self, id: FileId) -> String;
+
+    /// All files have their data but those that are `kept`: they get their attributes, and so do all others.
+    ///
+    /// # Errors
+    /// What failed and may be tried again, in words, unless the caller `gives_up` what fails; all else is done.
+    fn restore(&mut self, kept: &HashSet<FileId>, gives_up: bool) -> io::Result<()>;
+
+    /// Recovery ends here, and is to be begun again.
+    ///
+    /// # Errors
+    /// The pool's.
+    fn rest(&mut self) -> io::Result<()>;
 
     /// Every file's data is durable and forgotten, the backing is synced: the log may begin anew.
     ///

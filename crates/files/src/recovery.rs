@@ -46,6 +46,9 @@ pub struct FilesRecovery {
     pub names_made: Vec<PathBuf>,
     /// What could not be brought about, in words.
     pub complaints: Vec<String>,
+    /// Attributes among them: those that were acknowledged and could not be restored, and those that others
+    /// had changed.
+    pub attributes_left: u64,
 }
 
 /// The files that the tables tell of.
@@ -86,10 +89,17 @@ impl Recovery<'_> {
         let blocks = self.blocks_without(&is_kept, |_| {});
         self.volume.forget_blocks(blocks).map_err(from_pool)?;
         self.free_tables(&is_kept)?;
-        if !kept.is_empty() {
-            // All others are where they belong, whatever becomes of these.
-            return Err(told_of(kept));
+        // All others are where they belong, whatever becomes of these.
+        let kept_ids = kept.keys().copied().collect();
+        let restored = names.restore(&kept_ids, self.lost_and_found.is_some());
+        let done = match kept.is_empty() {
+            true => restored,
+            false => Err(told_of(kept)),
+        };
+        if done.is_err() {
+            names.rest()?;
         }
+        done?;
         names.finish()?;
         Ok(report)
     }

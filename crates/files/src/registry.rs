@@ -85,10 +85,11 @@ impl Registry {
             handle.offer_descriptor(descriptor)?;
             return Ok(handle);
         }
-        let is_known =
-            shared.naming.is_new(descriptor.as_fd()) && files.unsynced.remove(&identity).is_none();
+        let history = shared.naming.history(descriptor.as_fd());
+        let is_known = history.is_made && files.unsynced.remove(&identity).is_none();
         let target = Target::new(descriptor)?;
-        let content = Arc::new(Content::new(shared, target, is_known));
+        let content = Content::new(shared, target, is_known);
+        let content = Arc::new(content);
         if files.is_over {
             content.suspend(Suspender::End)?;
         }
@@ -118,14 +119,14 @@ impl Registry {
             .map(|known| known.content.clone())
     }
 
-    /// Mode, owner or times of an inode changed in the backing: its next sync is to see to that.
-    pub(crate) fn attributes_changed(&self, identity: FileIdentity) {
+    /// Attributes of an inode were changed and not recorded: its next sync is to see to that in the backing.
+    pub(crate) fn awaits_backing(&self, identity: FileIdentity) {
         let mut files = self.lock();
         match files.known.get(&identity) {
             Some(known) => {
                 let content = known.content.clone();
                 drop(files);
-                content.attributes_changed();
+                content.awaits_backing();
             }
             None => {
                 files.note_unsynced(identity);

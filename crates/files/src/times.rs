@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 /// The backing's own time stands.
 const BACKINGS_OWN: i64 = i64::MIN;
@@ -52,13 +52,37 @@ impl Times {
         }
     }
 
-    /// A caller chose the time, and the backing has it.
-    pub(crate) fn chosen(&self, file: &File) -> io::Result<()> {
-        if self.modified_ns.load(Ordering::Acquire) != BACKINGS_OWN {
+    /// A caller chooses the time, which the backing has not yet; changes are excluded. Returns what
+    /// stands if it refuses: see [`Times::not_chosen`].
+    pub(crate) fn choose(&self, chosen: &Timespec) -> i64 {
+        let before = self.modified_ns.load(Ordering::Acquire);
+        if before != BACKINGS_OWN {
+            let chosen = match chosen.tv_nsec {
+                UTIME_NOW => rustix::time::clock_gettime(rustix::time::ClockId::Realtime),
+                _ => *chosen,
+            };
+            let modified_ns = ns_of(chosen.tv_sec, chosen.tv_nsec);
+            self.modified_ns.store(modified_ns, Ordering::Release);
+        }
+        before
+    }
+
+    /// The backing has the chosen time. Of "now" it says when that was.
+    pub(crate) fn chosen_now(&self, chosen: &Timespec, file: &File) -> io::Result<()> {
+        if chosen.tv_nsec == UTIME_NOW && self.modified_ns.load(Ordering::Acquire) != BACKINGS_OWN {
             let modified_ns = modified_of(&rustix::fs::fstat(file)?);
             self.modified_ns.store(modified_ns, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// The backing has refused the time: what was before stands, there too if write-back came in between.
+    pub(crate) fn not_chosen(&self, before: i64, file: &File) {
+        if before != BACKINGS_OWN {
+            self.modified_ns.store(before, Ordering::Release);
+            // As in [`Times::end`].
+            let _ = self.restore(file);
+        }
     }
 
     /// Puts the time of modification back that write-back has moved. What is written meanwhile is put
@@ -124,10 +148,13 @@ pub(crate) fn set_modified(file: &File, had: &Stat) -> io::Result<()> {
 }
 
 fn modified_of(stat: &Stat) -> i64 {
-    let ns = stat.st_mtime.saturating_mul(NANOSECONDS);
+    ns_of(stat.st_mtime, stat.st_mtime_nsec as i64)
+}
+
+fn ns_of(seconds: i64, nanoseconds: i64) -> i64 {
+    let ns = seconds.saturating_mul(NANOSECONDS);
     // The last nanosecond before the mark is as good as the mark.
-    ns.saturating_add(stat.st_mtime_nsec as i64)
-        .max(BACKINGS_OWN + 1)
+    ns.saturating_add(nanoseconds).max(BACKINGS_OWN + 1)
 }
 
 fn system_time(ns: i64) -> SystemTime {
@@ -143,6 +170,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn write_back_puts_a_time_back_that_is_being_chosen_unless_that_was_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("file")).unwrap();
+        let modified = || file.metadata().unwrap().modified().unwrap();
+        let times = Times::new();
+        times.begin(&file).unwrap();
+        let first = modified();
+        let chosen = Timespec {
+            tv_sec: 7,
+            tv_nsec: 8,
+        };
+        let before = times.choose(&chosen);
+        file.set_modified(UNIX_EPOCH).unwrap();
+        times.restore(&file).unwrap();
+        let asked = UNIX_EPOCH + Duration::new(7, 8);
+        assert_eq!((modified(), times.told().0), (asked, Some(asked)));
+        times.not_chosen(before, &file);
+        assert_eq!((modified(), times.told().0), (first, Some(first)));
+    }
+
+    #[test]
     fn write_back_leaves_no_trace_in_the_times() {
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("file")).unwrap();
@@ -154,8 +202,13 @@ mod tests {
         let before = modified();
         assert_eq!(times.told(), (Some(before), None));
         let old = UNIX_EPOCH - Duration::new(5, 1);
+        let chosen = Timespec {
+            tv_sec: -6,
+            tv_nsec: 999_999_999,
+        };
+        times.choose(&chosen);
         file.set_modified(old).unwrap();
-        times.chosen(&file).unwrap();
+        times.chosen_now(&chosen, &file).unwrap();
         file.set_len(7).unwrap();
         assert!(modified() > old, "as after write-back");
         times.restore(&file).unwrap();

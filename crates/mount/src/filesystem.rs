@@ -474,12 +474,13 @@ impl Filesystem for MountedTree {
         reply: ReplyEmpty,
     ) {
         let caller = Caller::from(request);
-        let _assumed = Assumed::of(caller, 0);
-        answer_empty(
-            self.tree()
-                .set_xattr(inode, name, value, flags, caller.user),
-            reply,
-        );
+        let (name, value) = (name.to_owned(), value.to_vec());
+        // It may wait for the log, and for its file.
+        self.serve(move |tree| {
+            let _assumed = Assumed::of(caller, 0);
+            let set = tree.set_xattr(inode, &name, &value, flags, caller.user);
+            answer_empty(set, reply);
+        });
     }
 
     fn getxattr(
@@ -502,8 +503,8 @@ impl Filesystem for MountedTree {
     }
 
     fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let user = request.uid();
-        answer_empty(self.tree().remove_xattr(inode, name, user), reply);
+        let (user, name) = (request.uid(), name.to_owned());
+        self.serve(move |tree| answer_empty(tree.remove_xattr(inode, &name, user), reply));
     }
 
     fn ioctl(

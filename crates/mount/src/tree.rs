@@ -3,14 +3,14 @@
 //! Every change of a name goes through [`forebay_files::Directory`], every byte and size of a file
 //! through [`forebay_files::BufferedFile`]; attributes are the backing's own, but for the size.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
+use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity};
 use fuser::{FileAttr, INodeNo, Notifier, TimeOrNow};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ pub struct Tree {
 }
 
 /// What a write takes from a file (`capabilities(7)`).
-const CAPABILITY: &CStr = c"security.capability";
+const CAPABILITY: &str = "security.capability";
 
 pub(crate) fn error_of(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
@@ -186,15 +186,8 @@ impl Tree {
         let inode = self.inodes.get(inode)?;
         let path_fd = self.inodes.path_fd(&inode)?;
         let descriptor = path_fd.descriptor();
-        let before = rustix::fs::fstat(descriptor)?;
-        let result = self.apply(&inode, descriptor, open, change, user);
+        self.apply(&inode, descriptor, open, change, user)?;
         let stat = rustix::fs::fstat(descriptor)?;
-        let rights = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid);
-        // Also where it failed half-way; and an fsync need not wait for a change to the same owner.
-        if rights(&before) != rights(&stat) || change.sets_times() {
-            self.buffer.attributes_changed(inode.identity);
-        }
-        result?;
         self.shown(&inode, &stat)
     }
 
@@ -206,15 +199,15 @@ impl Tree {
         change: &Change,
         user: u32,
     ) -> io::Result<()> {
+        let set = |change| self.buffer.change_attributes(descriptor, &change);
         if change.user.is_some() || change.group.is_some() {
-            let user = change.user.map(rustix::fs::Uid::from_raw);
-            let group = change.group.map(rustix::fs::Gid::from_raw);
-            rustix::fs::chownat(descriptor, c"", user, group, AtFlags::EMPTY_PATH)?;
+            set(AttributeChange::Owner {
+                user: change.user,
+                group: change.group,
+            })?;
         }
         if let Some(mode) = change.mode {
-            let path = magic_link(descriptor);
-            let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmod(path, mode)?;
+            set(AttributeChange::Mode(mode))?;
             inode.may_have_privileges.store(true, Ordering::Release);
         }
         if let Some(size_bytes) = change.size_bytes {
@@ -226,19 +219,9 @@ impl Tree {
         }
         if change.sets_times() {
             let times = attributes::timestamps(change.accessed, change.modified);
-            rustix::fs::utimensat(descriptor, c"", &times, AtFlags::EMPTY_PATH)?;
-        }
-        if change.modified.is_some() {
-            self.modified_chosen(inode)?;
+            set(AttributeChange::Times(&times))?;
         }
         Ok(())
-    }
-
-    /// The time of modification was set in the backing: what the pool writes there later is no reason
-    /// to move it.
-    fn modified_chosen(&self, inode: &Inode) -> io::Result<()> {
-        let known = self.buffer.known(inode.identity);
-        known.map_or(Ok(()), |file| file.modified_chosen())
     }
 
     /// The bytes of an inode.
@@ -273,8 +256,9 @@ impl Tree {
             left -= Mode::SGID;
         }
         if left != mode {
-            rustix::fs::chmod(magic_link(path_fd.descriptor()), left)?;
-            self.buffer.attributes_changed(inode.identity);
+            let change = AttributeChange::Mode(left.as_raw_mode());
+            self.buffer
+                .change_attributes(path_fd.descriptor(), &change)?;
             self.forget_attributes(inode);
         }
         Ok(())
@@ -291,13 +275,17 @@ impl Tree {
 
     fn take_capability(&self, inode: &Arc<Inode>) -> io::Result<()> {
         let path_fd = self.inodes.path_fd(inode)?;
-        match rustix::fs::removexattr(magic_link(path_fd.descriptor()), CAPABILITY) {
-            Ok(()) => self.buffer.attributes_changed(inode.identity),
-            // None there, none possible, or not ours to remove: then no file of ours can have one.
-            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {}
-            Err(error) => return Err(error.into()),
+        let found = rustix::fs::getxattr_query(magic_link(path_fd.descriptor()), CAPABILITY);
+        if matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP)) {
+            return Ok(());
         }
-        Ok(())
+        let change = AttributeChange::Remove(OsStr::new(CAPABILITY));
+        let removed = self.buffer.change_attributes(path_fd.descriptor(), &change);
+        match removed.map_err(|error| (error.raw_os_error(), error)) {
+            // None there, none possible, or not ours to remove: then no file of ours can have one.
+            Ok(()) | Err((Some(libc::ENODATA | libc::EOPNOTSUPP | libc::EPERM), _)) => Ok(()),
+            Err((_, error)) => Err(error),
+        }
     }
 
     /// The kernel asks again before it next believes what it knows of the inode's attributes.

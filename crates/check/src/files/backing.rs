@@ -10,6 +10,7 @@ use forebay_files::observe::{Observer, SeenIdentity, Synced};
 use forebay_harness::files::{Inode, Kind, Numbers, ROOT, Tree};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -176,8 +177,37 @@ struct State {
     history: History,
     numbers: Numbers,
     identities: Identities,
+    /// While a buffer recovers: files that ran with other rights before.
+    recovery: Option<Recovering>,
     /// Called around every sync.
     on_sync: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// A recovery under way.
+struct Recovering {
+    /// Files that had set-id bits before it.
+    privileged: BTreeSet<Inode>,
+    /// What it did that it must not.
+    violation: Option<String>,
+}
+
+/// Bits that have a program run with other rights than its user's.
+const PRIVILEGE_BITS: u32 = 0o6000;
+
+/// The mode of what has this number below a directory.
+fn mode_of(directory: &Path, number: u64) -> Option<u32> {
+    for entry in std::fs::read_dir(directory).ok()?.flatten() {
+        let below = || mode_of(&entry.path(), number);
+        let found = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            _ if entry.ino() == number => Some(entry.metadata().ok()?.mode()),
+            true => below(),
+            false => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 /// The identities that the buffer is told: small numbers, used again as soon as they are free.
@@ -218,6 +248,7 @@ impl Backing {
                 history: History::new(tree),
                 numbers,
                 identities,
+                recovery: None,
                 on_sync: None,
             }),
         }))
@@ -239,6 +270,45 @@ impl Backing {
     /// The tree as it is.
     pub fn tree(&self) -> std::io::Result<Tree> {
         Tree::read(&self.root, &self.state.lock().numbers)
+    }
+
+    /// A recovery begins.
+    pub fn recovery_begins(&self) {
+        let mut state = self.state.lock();
+        let nodes = state.history.newest().nodes.iter();
+        let privileged = nodes.filter(|(_, node)| node.mode & PRIVILEGE_BITS != 0);
+        let privileged = privileged.map(|(inode, _)| *inode).collect();
+        state.recovery = Some(Recovering {
+            privileged,
+            violation: None,
+        });
+    }
+
+    /// It has ended; the error is what it did that it must not.
+    pub fn recovery_ended(&self) -> Result<(), String> {
+        let recovery = self.state.lock().recovery.take();
+        match recovery.and_then(|recovery| recovery.violation) {
+            Some(violation) => Err(violation),
+            None => Ok(()),
+        }
+    }
+
+    /// A file is about to be written, or synced. In a recovery it has no set-id bits yet that it did not have before:
+    /// with those it could run before it has all its bytes.
+    pub fn before_write(&self, file: FileIdentity) {
+        let mut state = self.state.lock();
+        let inode = state.numbers.inode(file.inode);
+        let Some(recovery) = &mut state.recovery else {
+            return;
+        };
+        if recovery.privileged.contains(&inode) {
+            return;
+        }
+        let mode = mode_of(&self.root, file.inode).unwrap_or_default();
+        if mode & PRIVILEGE_BITS != 0 {
+            let violation = format!("inode {inode} has mode {mode:o} before it has its data");
+            recovery.violation.get_or_insert(violation);
+        }
     }
 
     /// The inodes' identities, for the next incarnation.

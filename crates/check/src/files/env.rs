@@ -7,12 +7,14 @@ use forebay::unstable::MarkWatcher;
 use forebay::{MarkPlace, Pool, PoolOptions};
 use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, Synced};
+use forebay_harness::files::EXTENDED;
 use forebay_harness::{TempDir, memory_folder, temporary_folder};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
+use rustix::fs::XattrFlags;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The mark's file, in its folder.
@@ -81,6 +83,10 @@ fn new_pool(seed: u64) -> Result<Vec<u8>, String> {
     Ok(shadow.crash_state().durable().to_vec())
 }
 
+fn has_extended(folder: &Path) -> bool {
+    rustix::fs::setxattr(folder, EXTENDED, b"", XattrFlags::empty()).is_ok()
+}
+
 /// Bytes of the pool: some hundred blocks.
 const POOL_BYTES: u64 = 512 << 10;
 
@@ -95,6 +101,8 @@ pub struct TestEnv {
     pub own: Vec<u8>,
     /// One that has never seen the backing.
     pub other: Vec<u8>,
+    /// Whether the file system has extended attributes.
+    pub has_extended: bool,
 }
 
 impl TestEnv {
@@ -104,6 +112,7 @@ impl TestEnv {
         Ok(TestEnv {
             root: folder.path().join("root"),
             marks: folder.path().join("marks"),
+            has_extended: has_extended(folder.path()),
             own: new_pool(u64::MAX)?,
             other: new_pool(u64::MAX - 1)?,
             _folder: folder,

@@ -185,7 +185,8 @@ impl Machine {
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
         let watcher = Rc::new(MarkFolder(Arc::clone(&self.marks)));
         forebay::unstable::set_mark_watcher(Some(watcher));
-        let buffer = FileBuffer::open_on(
+        self.backing.recovery_begins();
+        let opened = FileBuffer::open_on(
             FileBufferParts::new(
                 vec![Region::on_shadow(Arc::clone(&self.shadow))],
                 forebay::Backing::from_store(self.side.clone()),
@@ -193,7 +194,10 @@ impl Machine {
             .mark(mark_place(env)?)
             .root(&env.root)
             .runtime(options()),
-        )?;
+        );
+        let done = self.backing.recovery_ended();
+        let buffer = opened?;
+        done.map_err(io::Error::other)?;
         self.buffer = Some(Arc::clone(&buffer));
         Ok(buffer)
     }
@@ -295,6 +299,11 @@ impl Observer for Watcher {
     fn synced(&self, what: observe::Synced) {
         self.0.synced(what);
     }
+
+    fn failure(&self, file: FileIdentity) -> Option<io::Error> {
+        self.0.before_write(file);
+        None
+    }
 }
 
 fn options() -> RuntimeOptions {
@@ -364,6 +373,9 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
         };
         while incarnation.steps.len() < plan.steps {
             for step in script::draw(&mut rng, incarnation.newest(), &worker.open()) {
+                if !env.has_extended && matches!(step, Step::SetExtended(..)) {
+                    continue;
+                }
                 take(&mut incarnation, &mut worker, step)?;
             }
         }

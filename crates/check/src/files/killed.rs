@@ -38,6 +38,8 @@ impl Incarnation {
             let mut model = model.clone();
             script::apply(&Step::SyncBacking, &mut model);
             model.sync_modes();
+            // What recovery writes to a file moves its time.
+            model.forget_times();
             model
         };
         let before = kept(&self.models[case.done - 1]);
@@ -122,6 +124,8 @@ fn make(tree: &mut Tree, inode: Inode, path: &Path, bytes: &[u8]) {
         Node {
             kind,
             mode: FILE_MODE,
+            extended: None,
+            modified: None,
         },
     );
     let entry = tree.entry(path);

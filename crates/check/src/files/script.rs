@@ -27,6 +27,12 @@ pub enum Step {
     Allocate(Id, Space, usize, usize),
     /// Another mode, not by way of the buffer.
     SetMode(PathBuf, u32),
+    /// Another mode, durable when it returns.
+    ChangeMode(PathBuf, u32),
+    /// The time of modification that a file is to have, in seconds.
+    ChooseTime(PathBuf, u64),
+    /// A value of the extended attribute; none removes it.
+    SetExtended(PathBuf, Option<Vec<u8>>),
     Sync(Id, SyncKind),
     SyncDirectory(PathBuf),
     Drain(Id),
@@ -64,16 +70,23 @@ const WHOLE_BYTES_MAX: usize = 8 << 10;
 const SPLIT_BYTES: std::ops::Range<usize> = 64 << 10..80 << 10;
 /// Transactions of a write that is split end at multiples of this.
 const SPLIT_STEP_BYTES: usize = 512;
-const MODES: [u32; 3] = [0o600, 0o640, 0o755];
+/// The last one is for root, whose writes leave it.
+const MODES: [u32; 4] = [0o600, 0o640, 0o755, 0o4755];
+/// Times that are chosen are before this.
+const SECONDS_END: u64 = 1000;
+/// A longer value is not recorded in the log, which says so of 7 KiB.
+const VALUE_BYTES_MAX: usize = 7 << 10;
 
 /// Draws what is done next; nothing if the dice show something that cannot be.
 pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
-    let phrase = match rng.u8(..48) {
+    let phrase = match rng.u8(..54) {
         0..=5 => cut_and_written(rng, model, open),
         6 | 7 => given_back(rng, model, open),
         8 | 9 => gathered(rng, model),
         10 => split(rng, model, open),
         11 => opened_changed(rng, model, open),
+        12..=14 => attributes_and_bytes(rng, model, open),
+        15 => changed_twice(rng, model, open),
         _ => one(rng, model, open).map(|step| vec![step]),
     };
     phrase.unwrap_or_default()
@@ -83,6 +96,11 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
 pub fn ending(rng: &mut fastrand::Rng, model: &Model) -> Vec<Step> {
     let name = free(rng, model).map(Step::MakeDirectory);
     name.into_iter().chain([Step::End]).collect()
+}
+
+fn mode(rng: &mut fastrand::Rng) -> u32 {
+    let last = usize::from(rustix::process::geteuid().is_root());
+    MODES[rng.usize(..MODES.len() - 1 + last)]
 }
 
 /// What seldom comes about by chance: a file that the pool had is others', and shorter.
@@ -133,7 +151,7 @@ fn opened_changed(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option
     if open.contains(&file) {
         return None;
     }
-    let mode = *rng.choice(&MODES)?;
+    let mode = mode(rng);
     let first = match rng.u8(..3) {
         0 => Step::Sync(file, SyncKind::Data),
         1 => Step::Append(file, content(rng), true),
@@ -178,8 +196,57 @@ fn cut_and_written(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Optio
     Some(steps)
 }
 
+/// What programs do that copy files with their attributes, and a write after it.
+fn attributes_and_bytes(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let path = path_of(model, file)?;
+    let mut steps = vec![
+        extend(rng, model, path.clone()),
+        Step::ChangeMode(path.clone(), mode(rng)),
+        Step::Append(file, content(rng), rng.bool()),
+        Step::Sync(file, SyncKind::All),
+        Step::ChooseTime(path, rng.u64(..SECONDS_END)),
+        Step::Append(file, content(rng), rng.bool()),
+        Step::Drain(file),
+    ];
+    steps.truncate(rng.usize(2..=7));
+    Some(steps)
+}
+
+/// A mode that the buffer has recorded, then one that it has not.
+fn changed_twice(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let path = path_of(model, file)?;
+    Some(vec![
+        Step::ChangeMode(path.clone(), 0o711),
+        Step::SetMode(path, 0o600),
+        Step::Sync(file, SyncKind::All),
+    ])
+}
+
+/// Another value of the extended attribute, or none any more.
+fn extend(rng: &mut fastrand::Rng, model: &Model, path: PathBuf) -> Step {
+    let len = match rng.u8(..16) {
+        0 => VALUE_BYTES_MAX + rng.usize(..2000),
+        1 => VALUE_BYTES_MAX - rng.usize(..2),
+        2..=4 => rng.usize(..2000),
+        _ => rng.usize(..100),
+    };
+    let is_removed = rng.u8(..4) == 0 && model.has_extended(&path);
+    let byte = rng.u8(1..);
+    let value = (!is_removed).then(|| (0..len).map(|at| byte ^ (at >> 3) as u8).collect());
+    Step::SetExtended(path, value)
+}
+
+/// A name of an open file.
+fn path_of(model: &Model, file: Id) -> Option<PathBuf> {
+    let mut names = model.names.iter();
+    let found = names.find(|(_, id)| **id == file);
+    found.map(|(path, _)| path.clone())
+}
+
 fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
-    let step = match rng.u8(..47) {
+    let step = match rng.u8(..52) {
         0..=2 => Step::Create(free(rng, model)?),
         3 => Step::MakeDirectory(free(rng, model)?),
         4 => Step::MakeLink(free(rng, model)?, OsString::from("a/b")),
@@ -211,13 +278,16 @@ fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
         36 => Step::Suspend(*rng.choice(open)?),
         37 => Step::Resume(*rng.choice(open)?),
         38 => Step::SyncBacking,
-        39 | 40 => Step::SetMode(pick_with_mode(rng, model)?, *rng.choice(&MODES)?),
+        39 | 40 => Step::SetMode(pick_with_mode(rng, model)?, mode(rng)),
         41 => Step::SyncDirectory(pick(rng, model, true)?),
         42 | 43 => {
             let spaces = [Space::Grown, Space::Kept, Space::Punched, Space::Punched];
             let (offset, len) = (rng.usize(..FILE_BYTES_MAX), rng.usize(1..2000));
             Step::Allocate(*rng.choice(open)?, *rng.choice(&spaces)?, offset, len)
         }
+        44 | 45 => Step::ChangeMode(pick_with_mode(rng, model)?, mode(rng)),
+        46 => Step::ChooseTime(pick_file(rng, model)?, rng.u64(..SECONDS_END)),
+        47 | 48 => extend(rng, model, pick_with_mode(&mut rng.clone(), model)?),
         _ => Step::Work,
     };
     Some(step)
@@ -315,6 +385,9 @@ fn pick_file(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
 
 /// What a step makes of the model once it is acknowledged. Returns the file it opened.
 pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
+    if let Some(file) = changed_file(step) {
+        model.move_time(file);
+    }
     match step {
         Step::Create(path) => return Some(model.make(path, Thing::File(Default::default()))),
         Step::MakeDirectory(path) => drop(model.make(path, Thing::Directory)),
@@ -338,6 +411,13 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
             allocate(model.file(*file), *space, *offset, *len)
         }
         Step::SetMode(path, mode) => model.set_mode(path, *mode),
+        Step::ChangeMode(path, mode) => model.change_mode(path, *mode),
+        Step::ChooseTime(path, seconds) => model.choose_time(path, *seconds),
+        Step::SetExtended(path, value) => {
+            let is_short = |value: &Vec<u8>| value.len() <= VALUE_BYTES_MAX;
+            let durable = value.as_ref().is_none_or(is_short);
+            model.set_extended(path, value.clone(), durable);
+        }
         Step::SyncDirectory(path) => model.sync_mode(model.names[path]),
         Step::Sync(file, kind) => {
             model.file(*file).sync();
@@ -347,6 +427,7 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
         }
         Step::Drain(file) => model.file(*file).sync(),
         Step::SyncBacking => {
+            model.settle_times();
             for thing in model.things.values_mut() {
                 if let Thing::File(file) = thing {
                     file.sync();
@@ -358,6 +439,17 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
         Step::Close(_) | Step::Work | Step::WorkFailing | Step::End => {}
     }
     None
+}
+
+/// The file whose content a step changes.
+fn changed_file(step: &Step) -> Option<Id> {
+    match step {
+        Step::Write(file, ..)
+        | Step::Append(file, ..)
+        | Step::Truncate(file, _)
+        | Step::Allocate(file, ..) => Some(*file),
+        _ => None,
+    }
 }
 
 fn allocate(file: &mut File, space: Space, offset: usize, len: usize) {
@@ -372,6 +464,17 @@ fn allocate(file: &mut File, space: Space, offset: usize, len: usize) {
 /// What a crash in the midst of a step may leave beside what was before it and what is after: a file
 /// that others use is written in part, and of a large write any part up to some transaction is there.
 pub fn in_part(step: &Step, before: &Model) -> Vec<Model> {
+    let mut models = written_in_part(step, before);
+    if let Some(file) = changed_file(step) {
+        // A time that was chosen goes first.
+        let mut moved = before.clone();
+        moved.move_time(file);
+        models.push(moved);
+    }
+    models
+}
+
+fn written_in_part(step: &Step, before: &Model) -> Vec<Model> {
     let (file, offset, bytes, durable) = match step {
         Step::Write(file, offset, bytes, durable) => (*file, *offset, bytes, *durable),
         Step::Append(file, bytes, durable) => (*file, before.content(*file).len(), bytes, *durable),
@@ -380,6 +483,7 @@ pub fn in_part(step: &Step, before: &Model) -> Vec<Model> {
     let written = |len: usize, durable: bool| {
         let mut model = before.clone();
         model.file(file).write(offset, &bytes[..len], durable);
+        model.move_time(file);
         model
     };
     let mut models = Vec::new();

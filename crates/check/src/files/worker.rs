@@ -1,9 +1,10 @@
 //! The program: does steps, and reads what it has open.
 
 use super::script::{Space, Step};
-use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
-use forebay_harness::files::{DIRECTORY_MODE, FILE_MODE, Id, Model};
+use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity};
+use forebay_harness::files::{DIRECTORY_MODE, EXTENDED, FILE_MODE, Id, Model};
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -91,6 +92,31 @@ impl Worker<'_> {
                 rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode))?;
                 self.buffer.attributes_changed(FileIdentity::of(&file)?);
             }
+            Step::ChangeMode(path, mode) => self.change(path, AttributeChange::Mode(*mode))?,
+            Step::ChooseTime(path, seconds) => {
+                let times = Timestamps {
+                    last_access: Timespec {
+                        tv_sec: 0,
+                        tv_nsec: UTIME_OMIT,
+                    },
+                    last_modification: Timespec {
+                        tv_sec: *seconds as i64,
+                        tv_nsec: 0,
+                    },
+                };
+                self.change(path, AttributeChange::Times(&times))?;
+            }
+            Step::SetExtended(path, value) => {
+                let change = match value {
+                    Some(value) => AttributeChange::Set {
+                        name: OsStr::new(EXTENDED),
+                        value,
+                        flags: XattrFlags::empty(),
+                    },
+                    None => AttributeChange::Remove(OsStr::new(EXTENDED)),
+                };
+                self.change(path, change)?;
+            }
             Step::SyncDirectory(path) => {
                 let directory = File::open(self.root.join(path))?;
                 self.buffer.directory(directory.into())?.sync()?;
@@ -149,6 +175,12 @@ impl Worker<'_> {
         if before.names.values().filter(|id| **id == victim).count() == 1 {
             self.open.remove(&victim);
         }
+    }
+
+    fn change(&self, path: &Path, change: AttributeChange<'_>) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let inode = rustix::fs::open(self.root.join(path), flags, Mode::empty())?;
+        self.buffer.change_attributes(inode, &change)
     }
 
     /// The directory of a path, and the last name.

@@ -22,13 +22,13 @@ impl Content {
     /// is then all that there is.
     pub(super) fn join_pool(&self, state: &mut State) -> bool {
         if state.pooled.is_none() && !state.is_unlinked {
-            state.pooled = self.new_row().unwrap_or(None);
+            state.pooled = self.new_row(state).unwrap_or(None);
             state.unsynced.size &= state.pooled.is_none();
         }
         state.pooled.is_some()
     }
 
-    fn new_row(&self) -> io::Result<Option<Pooled>> {
+    fn new_row(&self, state: &State) -> io::Result<Option<Pooled>> {
         if !self.target.is_writable()? {
             return Ok(None);
         }
@@ -37,6 +37,10 @@ impl Content {
         self.target.times.begin(&descriptor)?;
         let identity = self.target.identity();
         let id = shared.naming.introduce(descriptor.as_fd(), identity)?;
+        if let Err(error) = self.keep_chosen_time(state) {
+            shared.naming.left_pool(id);
+            return Err(error);
+        }
         let Some(number) = shared.sizes.take() else {
             shared.naming.left_pool(id);
             return Ok(None);

@@ -10,6 +10,7 @@
 //! * the backing's file is never longer than ours, so what it gains reads as zeroes;
 //! * bytes that are neither in the pool nor durable in the backing are in `unsynced`.
 
+mod attributes;
 mod give_back;
 mod membership;
 mod pooled;
@@ -64,6 +65,10 @@ struct State {
     is_unlinked: bool,
     /// Where the backing has room for what the pool will write.
     room: Room,
+    /// The time of modification that a caller chose, in nanoseconds since 1970, if the content was not changed since.
+    chosen_ns: Option<i128>,
+    /// What [`crate::naming::Naming::endings`] said when it was last asked whether the next change ends something.
+    endings: u64,
 }
 
 /// Why every call goes straight to the backing.
@@ -179,8 +184,16 @@ impl Content {
         }
     }
 
-    /// Mode, owner or times changed in the backing.
+    /// Mode, owner, times or extended attributes changed in the backing, past the log.
     pub(crate) fn attributes_changed(&self) {
+        self.shared
+            .naming
+            .changed_without_record(self.target.identity());
+        self.awaits_backing();
+    }
+
+    /// Attributes were changed and not recorded: the next sync is to see to that in the backing.
+    pub(crate) fn awaits_backing(&self) {
         self.write_state().unsynced.attributes = true;
         self.needs_sync.store(true, Ordering::Release);
     }

@@ -19,6 +19,7 @@ impl Content {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let mut state = self.write_state();
+        self.begin_change(&mut state)?;
         if state.passes_through {
             return self.target.set_backing_size(size_bytes);
         }
@@ -138,6 +139,7 @@ impl Content {
         len_bytes: u64,
     ) -> io::Result<()> {
         let mut state = self.write_state();
+        self.begin_change(&mut state)?;
         if state.passes_through {
             return Ok(self.target.allocate(mode, offset, len_bytes)?);
         }

@@ -45,6 +45,7 @@ impl Content {
         if end.is_none_or(|end| end > i64::MAX as u64) {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
+        self.begin_change(state)?;
         if state.passes_through {
             self.target.write_all_at(offset, data)?;
             return match durable {

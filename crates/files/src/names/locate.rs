@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 
 use super::file_system::Mark;
+use super::permit::Permits;
 use super::proof::Proof;
 use super::space::{Identity, NameSpace, Place, Seen};
 use super::table::{Node, Table};
@@ -32,12 +33,25 @@ pub(super) struct Located<H> {
     pub unfinished: Vec<(Place, bool)>,
     /// Inodes that are under no name the log mentions: only other programs can have put them there.
     pub elsewhere: BTreeMap<FileId, H>,
+    /// Inodes that were found or made, as they were seen first.
+    pub seen: HashMap<FileId, Seen>,
     /// Devices, as the log calls them, that have been mounted all the time: the kernel kept everything
     /// that was done there, and where things are now is where they belong.
     pub unbroken: HashSet<u64>,
 }
 
-impl<H> Located<H> {
+impl<H: Clone> Located<H> {
+    /// Holds an inode that is there.
+    pub fn hold<S: NameSpace<Handle = H>>(&self, space: &S, id: FileId) -> io::Result<Option<H>> {
+        if let Some(handle) = self.elsewhere.get(&id) {
+            return Ok(Some(handle.clone()));
+        }
+        let Some(place) = self.at.get(&id).and_then(|at| at.first()) else {
+            return Ok(None);
+        };
+        space.hold(&self.handles[&place.parent], &place.name).map(Some)
+    }
+
     /// Whether the inode has a name.
     pub fn is_found(&self, id: FileId) -> bool {
         self.at.get(&id).is_some_and(|at| !at.is_empty()) || self.elsewhere.contains_key(&id)
@@ -49,9 +63,10 @@ impl<H> Located<H> {
     }
 }
 
-pub(super) struct Search<'a, S: NameSpace> {
+pub(super) struct Search<'a, 'log, S: NameSpace> {
     pub space: &'a S,
     pub table: &'a Table,
+    permits: &'a mut Permits<'log>,
     /// Names that the log mentions, by directory.
     mentioned: HashMap<FileId, BTreeSet<Place>>,
     by_identity: HashMap<(u64, Proof), Vec<FileId>>,
@@ -73,14 +88,16 @@ struct Devices {
 ///
 /// # Errors
 /// The root is another directory than the log's; the backing failed.
-pub(super) fn look_at_names<'a, S: NameSpace>(
+pub(super) fn look_at_names<'a, 'log, S: NameSpace>(
     space: &'a S,
     table: &'a Table,
     with_data: &HashSet<FileId>,
-) -> io::Result<Search<'a, S>> {
+    permits: &'a mut Permits<'log>,
+) -> io::Result<Search<'a, 'log, S>> {
     let mut search = Search {
         space,
         table,
+        permits,
         mentioned: HashMap::new(),
         by_identity: HashMap::new(),
         devices: Devices::default(),
@@ -90,6 +107,7 @@ pub(super) fn look_at_names<'a, S: NameSpace>(
             occupied: HashMap::new(),
             unfinished: Vec::new(),
             elsewhere: BTreeMap::new(),
+            seen: HashMap::new(),
             unbroken: HashSet::new(),
         },
     };
@@ -117,6 +135,7 @@ pub(super) fn look_at_names<'a, S: NameSpace>(
     search.devices.now.insert(known, now);
     search.devices.marks.insert(now, mark);
     search.found.handles.insert(FileId::ROOT, handle);
+    search.found.seen.insert(FileId::ROOT, seen);
     search.descend(FileId::ROOT)?;
     search.compare_mountings()?;
     Ok(search)
@@ -139,7 +158,7 @@ fn is_same(known: &Identity, seen: &Identity) -> bool {
         && (known.proof == seen.proof || mutated(Mutant::FilesIdentityWithoutProof))
 }
 
-impl<S: NameSpace> Search<'_, S> {
+impl<S: NameSpace> Search<'_, '_, S> {
     fn index(&mut self) {
         for (id, node) in self.table.nodes() {
             for place in &node.mentioned {
@@ -168,8 +187,8 @@ impl<S: NameSpace> Search<'_, S> {
             let Some(directory) = self.directory_on(*device) else {
                 continue;
             };
-            let lasts = self.space.mounting(directory)? == Some(*mounting)
-                || mutated(Mutant::FilesPowerCutTakenForKill);
+            let now = self.space.mounting(directory)?;
+            let lasts = now == Some(*mounting) || mutated(Mutant::FilesPowerCutTakenForKill);
             if lasts && !mutated(Mutant::FilesKillTakenForPowerCut) {
                 self.found.unbroken.insert(*device);
             }
@@ -184,14 +203,18 @@ impl<S: NameSpace> Search<'_, S> {
             let handle = self.found.handles[&directory].clone();
             let mut places = self.mentioned.remove(&directory).unwrap_or_default();
             if self.table.reconciling {
-                let names = self.space.names(&handle, STAGED_PREFIX)?;
+                let space = self.space;
+                let names =
+                    self.within(directory, &handle, || space.names(&handle, STAGED_PREFIX))?;
                 places.extend(names.into_iter().map(|name| Place {
                     parent: directory,
                     name,
                 }));
             }
             for place in places {
-                let Some(seen) = self.space.look(&handle, &place.name)? else {
+                let space = self.space;
+                let look = || space.look(&handle, &place.name);
+                let Some(seen) = self.within(directory, &handle, look)? else {
                     continue;
                 };
                 self.know_mark(&handle, &place, &seen)?;
@@ -202,7 +225,9 @@ impl<S: NameSpace> Search<'_, S> {
                 }
                 self.found.occupied.insert(place.clone(), id);
                 let Some(id) = id else { continue };
-                if seen.is_directory() && !self.found.handles.contains_key(&id) {
+                let is_directory = seen.is_directory();
+                self.found.seen.entry(id).or_insert(seen);
+                if is_directory && !self.found.handles.contains_key(&id) {
                     let held = self.space.hold(&handle, &place.name)?;
                     // The file system that it is on will have to be synced.
                     self.space.seen(&held)?;
@@ -213,6 +238,17 @@ impl<S: NameSpace> Search<'_, S> {
             }
         }
         Ok(())
+    }
+
+    /// Does it in a directory, with the right to.
+    fn within<T>(
+        &mut self,
+        directory: FileId,
+        handle: &S::Handle,
+        act: impl Fn() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let about = (directory, handle);
+        self.permits.with(self.space, self.table, about, act)
     }
 
     /// Which file system a directory is on that was not seen before.

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use super::locate::{Located, Search, look_at_names};
+use super::permit::Permits;
 use super::space::{NameSpace, Sought};
 use super::table::Table;
 use crate::metadata::FileId;
@@ -18,8 +19,9 @@ pub(super) fn locate<S: NameSpace>(
     space: &S,
     table: &Table,
     with_data: &HashSet<FileId>,
+    permits: &mut Permits<'_>,
 ) -> io::Result<Located<S::Handle>> {
-    let mut search = look_at_names(space, table, with_data)?;
+    let mut search = look_at_names(space, table, with_data, permits)?;
     seek_moved(&mut search, with_data)?;
     Ok(search.found)
 }
@@ -30,7 +32,7 @@ pub(super) fn locate<S: NameSpace>(
 /// # Errors
 /// The backing's.
 fn seek_moved<S: NameSpace>(
-    search: &mut Search<'_, S>,
+    search: &mut Search<'_, '_, S>,
     with_data: &HashSet<FileId>,
 ) -> io::Result<()> {
     let mut sought = BTreeSet::new();
@@ -53,21 +55,29 @@ fn seek_moved<S: NameSpace>(
         }
     }
     let missing: HashSet<FileId> = search.missing(with_data).collect();
-    unsure.retain(|id| missing.contains(id) && search.must_exist(*id));
+    let must_exist = |id: FileId| search.is_named(id) || with_data.contains(&id);
+    unsure.retain(|id| missing.contains(id) && must_exist(*id) && search.must_exist(*id));
     match unsure.is_empty() {
         true => Ok(()),
         false => search.walk(unsure),
     }
 }
 
-impl<S: NameSpace> Search<'_, S> {
-    /// What is wanted and not found. Where the kernel kept all names, only data needs its inode.
+impl<S: NameSpace> Search<'_, '_, S> {
+    /// What is wanted and not found. Where the kernel kept all names, only data needs its inode. One whose last
+    /// known name was removed may have others, and attributes that are to be restored.
     fn missing(&self, with_data: &HashSet<FileId>) -> impl Iterator<Item = FileId> {
         self.table.nodes().filter_map(move |(id, node)| {
-            let is_named = !node.names.is_empty() && !self.found.is_unbroken(node);
-            let is_wanted = is_named || with_data.contains(&id);
+            let is_changed = !node.names.is_empty() || !node.attributes.is_empty();
+            let is_to_be_restored = is_changed && !self.found.is_unbroken(node);
+            let is_wanted = is_to_be_restored || with_data.contains(&id);
             (id != FileId::ROOT && is_wanted && !self.found.is_found(id)).then_some(id)
         })
+    }
+
+    fn is_named(&self, id: FileId) -> bool {
+        let node = self.table.node(id).expect("only the table's are missing");
+        !node.names.is_empty()
     }
 
     fn seek(&self, id: FileId) -> io::Result<Sought<S::Handle>> {
@@ -95,7 +105,9 @@ impl<S: NameSpace> Search<'_, S> {
     }
 
     fn is_elsewhere(&mut self, id: FileId, handle: S::Handle) -> io::Result<()> {
-        let is_directory = self.space.seen(&handle)?.is_directory();
+        let seen = self.space.seen(&handle)?;
+        let is_directory = seen.is_directory();
+        self.found.seen.insert(id, seen);
         self.found.elsewhere.insert(id, handle.clone());
         if is_directory {
             self.found.handles.insert(id, handle);

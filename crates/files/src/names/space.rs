@@ -4,12 +4,16 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
+use super::attributes::{AttributeChange, Moment};
 use super::file_system::Mark;
 use super::proof::Proof;
 use crate::metadata::FileId;
 
 /// The bits of a mode that tell the kind of the inode.
 pub(crate) const KIND_BITS: u32 = libc::S_IFMT;
+
+/// The bits of a file's mode by which it runs with its owner's or group's rights.
+pub(super) const PRIVILEGE_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// Which inode, beyond the reuse of inode numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -65,11 +69,20 @@ pub(crate) struct Seen {
     pub node_device: u64,
     /// When it was made or, where that is not known, last changed: nanoseconds since 1970.
     pub made_ns: i128,
+    /// When it was last read, and last modified.
+    pub accessed: Moment,
+    pub modified: Moment,
+    /// When anything of it last changed: nanoseconds since 1970.
+    pub changed_ns: i128,
 }
 
 impl Seen {
     pub(crate) fn is_directory(&self) -> bool {
         is_directory(self.mode)
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.mode & KIND_BITS == libc::S_IFREG
     }
 }
 
@@ -138,8 +151,17 @@ pub(crate) trait NameSpace {
     fn check_removable(&self, directory: &Self::Handle, victim: &Seen) -> io::Result<()>;
     /// Where a symbolic link leads.
     fn target(&self, directory: &Self::Handle, name: &OsStr) -> io::Result<OsString>;
-    /// Makes an inode, with owner and mode.
-    fn make(&self, directory: &Self::Handle, name: &OsStr, creation: &Creation) -> io::Result<()>;
+    /// Access lists of an inode, that it inherited when it was made, by their names as extended attributes.
+    fn lists(&self, directory: &Self::Handle, name: &OsStr)
+    -> io::Result<Vec<(OsString, Vec<u8>)>>;
+    /// Makes an inode, with owner and mode, and without access lists unless it `inherits` those of its directory.
+    fn make(
+        &self,
+        directory: &Self::Handle,
+        name: &OsStr,
+        creation: &Creation,
+        inherits: bool,
+    ) -> io::Result<()>;
     /// Gives an inode one more name.
     fn link(
         &self,
@@ -154,6 +176,12 @@ pub(crate) trait NameSpace {
         to: (&Self::Handle, &OsStr),
         how: Renaming,
     ) -> io::Result<()>;
+    /// Changes attributes of a held inode.
+    fn change(&self, handle: &Self::Handle, change: &AttributeChange<'_>) -> io::Result<()>;
+    /// The value of an extended attribute, if it is there.
+    fn value(&self, handle: &Self::Handle, name: &OsStr) -> io::Result<Option<Vec<u8>>>;
+    /// The user that all this is done as.
+    fn user(&self) -> u32;
     /// Which mounting of its file system an inode is on; none where changes could be forgotten while that
     /// lasts.
     fn mounting(&self, handle: &Self::Handle) -> io::Result<Option<Mounting>>;
@@ -175,6 +203,12 @@ pub(crate) trait NameSpace {
     fn sync_all(&self) -> io::Result<()>;
     /// What was made before this moment is durable even without a sync.
     fn durable_before_ns(&self) -> i128;
+    /// Which boot of the machine this is, and when it began, by the clock that times of change are taken from.
+    fn boot(&self) -> [u8; BOOT_BYTES];
+    /// See [`NameSpace::boot`].
+    fn booted_ns(&self) -> i128;
+    /// What that clock says.
+    fn change_clock_ns(&self) -> i128;
     /// The clock that inodes' times are taken from, in nanoseconds since 1970.
     fn now_ns(&self) -> i128;
 }

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::path::PathBuf;
 
+use super::attributes::{Attributes, Moment};
 use super::file_system::Mark;
-use super::media::Record;
-use super::space::{Creation, Identity, Mounting, Place};
+use super::record::Record;
+use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
 
 impl FileId {
@@ -35,6 +37,10 @@ pub(crate) struct Node {
     pub mentioned: BTreeSet<Place>,
     /// Another program took its name: where it is now is not known here.
     pub displaced: bool,
+    /// Recovery has made it anew.
+    pub is_remade: bool,
+    /// What was changed of its attributes.
+    pub attributes: Attributes,
 }
 
 impl Node {
@@ -42,6 +48,15 @@ impl Node {
     pub(crate) fn identity(&self) -> Identity {
         *self.identities.last().expect("a node has an identity")
     }
+}
+
+/// A time at which recovery was at work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attempt {
+    pub boot: [u8; BOOT_BYTES],
+    pub from: Moment,
+    /// None if it was killed.
+    pub to: Option<Moment>,
 }
 
 /// Inodes and names.
@@ -52,6 +67,10 @@ pub(crate) struct Table {
     by_inode: HashMap<(u64, u64), FileId>,
     /// Recovery may have left staged names.
     pub(crate) reconciling: bool,
+    /// When recoveries were at work.
+    pub(crate) attempts: Vec<Attempt>,
+    /// Inodes that others had changed before those.
+    pub(crate) others: BTreeSet<FileId>,
     /// In which mounting of each device all of it was done.
     pub(crate) mountings: BTreeMap<u64, Mounting>,
     /// Which file system each device is.
@@ -95,6 +114,22 @@ impl Table {
         true
     }
 
+    /// A name from the root, for people.
+    pub(crate) fn path_of(&self, place: &Place) -> PathBuf {
+        let mut names = vec![place.name.clone()];
+        let mut parent = place.parent;
+        // A damaged log may have a circle in it.
+        for _ in 0..=self.nodes.len() {
+            let place = self.node(parent).and_then(|node| node.names.first());
+            let Some(place) = place.filter(|_| parent != FileId::ROOT) else {
+                break;
+            };
+            names.push(place.name.clone());
+            parent = place.parent;
+        }
+        names.iter().rev().collect()
+    }
+
     /// Forgets an inode without names.
     pub(crate) fn forget(&mut self, id: FileId) {
         let Some(node) = self.nodes.remove(&id) else {
@@ -107,14 +142,6 @@ impl Table {
         let key = (identity.device, identity.inode);
         if self.by_inode.get(&key) == Some(&id) {
             self.by_inode.remove(&key);
-        }
-    }
-
-    /// The names of an inode that are not its own any more.
-    pub(crate) fn forget_names(&mut self, id: FileId) {
-        let node = self.nodes.get_mut(&id).expect("it is known");
-        for place in std::mem::take(&mut node.names) {
-            self.places.remove(&place);
         }
     }
 
@@ -135,21 +162,30 @@ impl Table {
                 identity,
                 creation,
                 place,
+                is_remade,
             } => {
                 let mode = creation.mode;
-                self.appear(*id, mode, *identity, Some(creation.clone()));
+                let node = self.appear(*id, mode, *identity, Some(creation.clone()));
+                node.is_remade |= *is_remade;
                 self.name(*id, place);
+                self.directory_changed(place.parent);
             }
             Record::Link { id, place } => {
                 self.known(*id)?;
                 self.name(*id, place);
+                self.directory_changed(place.parent);
             }
-            Record::Unlink { id, place } => self.unname(*id, place)?,
+            Record::Unlink { id, place } => {
+                self.unname(*id, place)?;
+                self.directory_changed(place.parent);
+            }
             Record::Rename { id, from, to } => {
                 self.check_circle(*id, to)?;
                 self.unname(*id, from)?;
                 self.give_way(to);
                 self.name(*id, to);
+                self.directory_changed(from.parent);
+                self.directory_changed(to.parent);
             }
             Record::Exchange { one, other } => {
                 let at = |place| {
@@ -163,10 +199,14 @@ impl Table {
                 self.unname(second, other)?;
                 self.name(first, other);
                 self.name(second, one);
+                self.directory_changed(one.parent);
+                self.directory_changed(other.parent);
             }
             Record::Abort => return Err(String::from("nothing to abort")),
             Record::Remade { id, identity } => {
-                self.known(*id)?.identities.push(*identity);
+                let node = self.known(*id)?;
+                node.identities.push(*identity);
+                node.is_remade = true;
                 self.by_inode.insert((identity.device, identity.inode), *id);
             }
             Record::Reconciling => self.reconciling = true,
@@ -176,8 +216,57 @@ impl Table {
             Record::FileSystem { device, mark } => {
                 self.marks.insert(*device, *mark);
             }
+            Record::Attribute { id, told, outcome } => {
+                self.known(*id)?.attributes.apply(*told, outcome);
+            }
+            Record::Settled { id, before } => self.known(*id)?.attributes.settle(*before),
+            Record::Others { ids } => self.others.extend(ids),
+            Record::Recovering { boot, at, ends } => self.recovering(*boot, *at, *ends),
         }
         Ok(())
+    }
+
+    fn recovering(&mut self, boot: [u8; BOOT_BYTES], at: Moment, ends: bool) {
+        match (ends, self.attempts.last_mut()) {
+            (true, Some(last)) => last.to = Some(at),
+            (true, None) => {}
+            (false, _) => self.attempts.push(Attempt {
+                boot,
+                from: at,
+                to: None,
+            }),
+        }
+    }
+
+    /// What an earlier table has of an inode, and this one, of a log that began later, has not: that it was made while
+    /// this process had the pool, and, if it is held, that it is there although it has no name.
+    pub(crate) fn keep(&mut self, id: FileId, earlier: &Node, is_held: bool) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.creation = node.creation.take().or_else(|| earlier.creation.clone());
+        } else if is_held {
+            let identity = earlier.identity();
+            let key = (identity.device, identity.inode);
+            let other = self.by_inode.get(&key).copied();
+            self.appear(id, earlier.mode, identity, earlier.creation.clone());
+            // Its number may be another one's by now.
+            self.by_inode.insert(key, other.unwrap_or(id));
+        }
+    }
+
+    /// Whether anything is told of an inode's attributes.
+    pub(crate) fn has_attributes(&self, id: FileId) -> bool {
+        self.node(id)
+            .is_some_and(|node| !node.attributes.is_empty())
+    }
+
+    /// The inode that has this number now, as far as is known.
+    pub(crate) fn numbered(&self, device: u64, inode: u64) -> Option<FileId> {
+        self.by_inode.get(&(device, inode)).copied()
+    }
+
+    /// What is told of an inode's attributes, to be added to.
+    pub(crate) fn attributes_mut(&mut self, id: FileId) -> Option<&mut Attributes> {
+        self.nodes.get_mut(&id).map(|node| &mut node.attributes)
     }
 
     /// Applies a whole log: a record before an abort did not come about.
@@ -192,7 +281,14 @@ impl Table {
         Ok(table)
     }
 
-    fn appear(&mut self, id: FileId, mode: u32, identity: Identity, creation: Option<Creation>) {
+    fn appear(
+        &mut self,
+        id: FileId,
+        mode: u32,
+        identity: Identity,
+        creation: Option<Creation>,
+    ) -> &mut Node {
+        self.by_inode.insert((identity.device, identity.inode), id);
         // Known inodes are introduced again so that the next log knows them too.
         self.nodes.entry(id).or_insert_with(|| Node {
             mode,
@@ -201,8 +297,9 @@ impl Table {
             names: BTreeSet::new(),
             mentioned: BTreeSet::new(),
             displaced: false,
-        });
-        self.by_inode.insert((identity.device, identity.inode), id);
+            is_remade: false,
+            attributes: Attributes::default(),
+        })
     }
 
     fn check_circle(&self, id: FileId, to: &Place) -> Result<(), String> {
@@ -230,6 +327,13 @@ impl Table {
         node.names.insert(place.clone());
         node.mentioned.insert(place.clone());
         node.displaced = false;
+    }
+
+    /// A name was made or removed here: a time that a caller chose before does not count any more.
+    fn directory_changed(&mut self, directory: FileId) {
+        if let Some(directory) = self.nodes.get_mut(&directory) {
+            directory.attributes.forget_modified();
+        }
     }
 
     fn unname(&mut self, id: FileId, place: &Place) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 mod model;
 mod tree;
+mod versions;
 
 pub use model::{DIRECTORY_MODE, FILE_MODE, File, Id, Model, Thing};
-pub use tree::{Inode, Kind, Node, Numbers, ROOT, Tree};
+pub use tree::{EXTENDED, Inode, Kind, Node, Numbers, ROOT, Tree};

@@ -1,6 +1,7 @@
 //! What was acknowledged, and what a crash may leave of it.
 
-use super::tree::{Kind, Tree};
+use super::tree::{Kind, Node, Tree};
+use super::versions::{ChosenTime, Versions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -119,26 +120,6 @@ impl File {
     }
 }
 
-/// An inode's mode: what is durable, and each later one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Modes {
-    durable: u32,
-    later: Vec<u32>,
-}
-
-impl Modes {
-    fn sync(&mut self) {
-        if let Some(newest) = self.later.pop() {
-            self.durable = newest;
-            self.later.clear();
-        }
-    }
-
-    fn allows(&self, found: u32) -> bool {
-        self.durable == found || self.later.contains(&found)
-    }
-}
-
 /// The tree as it was acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
@@ -147,7 +128,11 @@ pub struct Model {
     /// What has or had a name.
     pub things: BTreeMap<Id, Thing>,
     /// Modes of files and directories.
-    modes: BTreeMap<Id, Modes>,
+    modes: BTreeMap<Id, Versions<u32>>,
+    /// Values of the extended attribute; none where that is not there.
+    extended: BTreeMap<Id, Versions<Option<Vec<u8>>>>,
+    /// Files whose time of modification a caller chose.
+    times: BTreeMap<Id, ChosenTime>,
     next: Id,
 }
 
@@ -163,7 +148,15 @@ impl Model {
                 Kind::Link(target) => Thing::Link(target.clone()),
                 Kind::File(bytes) => Thing::File(File::new(bytes.to_vec())),
             };
-            model.set_mode_of(inode, &thing, tree.nodes[&inode].mode);
+            let node = &tree.nodes[&inode];
+            model.set_mode_of(inode, &thing, node.mode);
+            if !matches!(thing, Thing::Link(_)) {
+                let extended = Versions::new(node.extended.clone());
+                model.extended.insert(inode, extended);
+            }
+            if node.modified.is_some() {
+                model.times.insert(inode, ChosenTime::found(node.modified));
+            }
             model.things.insert(inode, thing);
             model.next = model.next.max(inode + 1);
         }
@@ -197,11 +190,7 @@ impl Model {
     /// Links have no mode of their own.
     fn set_mode_of(&mut self, id: Id, thing: &Thing, mode: u32) {
         if !matches!(thing, Thing::Link(_)) {
-            let modes = Modes {
-                durable: mode,
-                later: Vec::new(),
-            };
-            self.modes.insert(id, modes);
+            self.modes.insert(id, Versions::new(mode));
         }
     }
 
@@ -209,18 +198,82 @@ impl Model {
     pub fn set_mode(&mut self, path: &Path, mode: u32) {
         let id = self.names[path];
         let modes = self.modes.get_mut(&id).expect("it is no link");
-        modes.later.push(mode);
+        modes.add(mode);
+        self.settle_time(id);
     }
 
-    /// The modes that all have now are durable.
+    /// A mode that is durable.
+    pub fn change_mode(&mut self, path: &Path, mode: u32) {
+        let id = self.names[path];
+        let modes = self.modes.get_mut(&id).expect("it is no link");
+        *modes = Versions::new(mode);
+    }
+
+    /// Another value of the extended attribute, or none; `durable` or from the next sync on.
+    pub fn set_extended(&mut self, path: &Path, value: Option<Vec<u8>>, durable: bool) {
+        let id = self.names[path];
+        let versions = self
+            .extended
+            .entry(id)
+            .or_insert_with(|| Versions::new(None));
+        versions.add(value);
+        match durable {
+            true => versions.sync(),
+            false => self.settle_time(id),
+        }
+    }
+
+    /// Whether an inode has the extended attribute.
+    #[must_use]
+    pub fn has_extended(&self, path: &Path) -> bool {
+        let versions = self.extended.get(&self.names[path]);
+        versions.is_some_and(|versions| versions.current().is_some())
+    }
+
+    /// A time of modification is chosen, durably.
+    pub fn choose_time(&mut self, path: &Path, seconds: u64) {
+        self.times
+            .insert(self.names[path], ChosenTime::chosen(seconds));
+    }
+
+    /// The content of a file is changed, and its time of modification with it.
+    pub fn move_time(&mut self, id: Id) {
+        if let Some(time) = self.times.get_mut(&id) {
+            time.moved();
+        }
+    }
+
+    /// The time of an inode that was chosen is in the backing from its next sync on, and perhaps not in the log.
+    fn settle_time(&mut self, id: Id) {
+        if let Some(time) = self.times.get_mut(&id) {
+            time.may_be_settled();
+        }
+    }
+
+    /// Every time that was chosen is in the backing, and perhaps not in the log.
+    pub fn settle_times(&mut self) {
+        let times = self.times.values_mut();
+        times.for_each(ChosenTime::may_be_settled);
+    }
+
+    /// The times that were chosen may stay or not.
+    pub fn forget_times(&mut self) {
+        self.times.values_mut().for_each(ChosenTime::may_move);
+    }
+
+    /// The attributes that all have now are durable.
     pub fn sync_modes(&mut self) {
-        self.modes.values_mut().for_each(Modes::sync);
+        self.modes.values_mut().for_each(Versions::sync);
+        self.extended.values_mut().for_each(Versions::sync);
     }
 
-    /// The mode that an inode has now is durable.
+    /// The attributes that an inode has now are durable.
     pub fn sync_mode(&mut self, id: Id) {
         if let Some(modes) = self.modes.get_mut(&id) {
             modes.sync();
+        }
+        if let Some(extended) = self.extended.get_mut(&id) {
+            extended.sync();
         }
     }
 
@@ -287,6 +340,8 @@ impl Model {
         let Model { names, things, .. } = self;
         things.retain(|id, _| is_open(*id) || names.values().any(|named| named == id));
         self.modes.retain(|id, _| things.contains_key(id));
+        self.extended.retain(|id, _| things.contains_key(id));
+        self.times.retain(|id, _| things.contains_key(id));
     }
 
     /// Changes names; the caller has seen to it that it can be done.
@@ -333,6 +388,29 @@ impl Model {
         }
     }
 
+    fn allows_attributes(&self, id: Id, found: &Node) -> Result<(), String> {
+        if let Some(modes) = self.modes.get(&id)
+            && !modes.allows(&found.mode)
+        {
+            return Err(format!("mode {:o}, not of {modes:?}", found.mode));
+        }
+        if let Some(extended) = self.extended.get(&id)
+            && !extended.allows(&found.extended)
+        {
+            let len = found.extended.as_ref().map(Vec::len);
+            return Err(format!(
+                "an extended attribute of {len:?} bytes that it must not have"
+            ));
+        }
+        match self.times.get(&id) {
+            Some(times) if !times.allows(found.modified) => Err(format!(
+                "modified at {:?}, not of {times:?}",
+                found.modified
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a crash may leave this tree.
     ///
     /// # Errors
@@ -358,14 +436,8 @@ impl Model {
                 (_, found) => Err(format!("it is {found:?}")),
             };
             right.map_err(|error| format!("{}: {error}", path.display()))?;
-            let mode = found.nodes[inode].mode;
-            if self.modes.get(id).is_some_and(|modes| !modes.allows(mode)) {
-                let legal = &self.modes[id];
-                return Err(format!(
-                    "{}: mode {mode:o}, not of {legal:?}",
-                    path.display()
-                ));
-            }
+            let attributes = self.allows_attributes(*id, &found.nodes[inode]);
+            attributes.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         let inodes: BTreeSet<&u64> = known.values().collect();
         match inodes.len() == known.len() {
@@ -403,7 +475,7 @@ mod tests {
         let path = Path::new("a");
         let id = model.make(path, Thing::Directory);
         let allowed = |model: &Model| {
-            let legal = |mode: &u32| model.modes[&id].allows(*mode);
+            let legal = |mode: &u32| model.modes[&id].allows(mode);
             [DIRECTORY_MODE, 0o700, 0o711, 0o777]
                 .iter()
                 .copied()

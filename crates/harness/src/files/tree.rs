@@ -7,6 +7,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 
 /// An inode, by a number that it keeps through all incarnations of a story.
 pub type Inode = u64;
@@ -32,6 +36,46 @@ pub struct Node {
     pub kind: Kind,
     /// Its permissions.
     pub mode: u32,
+    /// The value of [`EXTENDED`], if it has that.
+    pub extended: Option<Vec<u8>>,
+    /// When it was modified, in seconds, if that was chosen: before [`CHOSEN_SECONDS_END`].
+    pub modified: Option<u64>,
+}
+
+/// The extended attribute that is looked at, of files and directories.
+pub const EXTENDED: &str = "user.forebay-harness";
+/// Times of modification before this one were chosen.
+pub const CHOSEN_SECONDS_END: u64 = 1 << 20;
+/// Longer values are not looked at.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+fn extended_of(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; VALUE_BYTES_MAX];
+    match rustix::fs::getxattr(path, EXTENDED, &mut value) {
+        Ok(len) => {
+            value.truncate(len);
+            Ok(Some(value))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Node {
+    /// Gives what was made the attributes.
+    fn set_attributes(&self, path: &Path) -> io::Result<()> {
+        fs::set_permissions(path, fs::Permissions::from_mode(self.mode))?;
+        if let Some(value) = &self.extended {
+            rustix::fs::setxattr(path, EXTENDED, value, XattrFlags::empty())?;
+        }
+        match self.modified {
+            Some(seconds) => {
+                let file = fs::File::open(path)?;
+                file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// A tree at one moment.
@@ -79,8 +123,19 @@ impl Tree {
                     }
                     _ => Kind::File(Arc::new(fs::read(entry.path())?)),
                 };
-                let mode = data.permissions().mode() & 0o7777;
-                tree.nodes.insert(inode, Node { kind, mode });
+                let is_file = matches!(kind, Kind::File(_));
+                let chosen = u64::try_from(data.mtime()).ok();
+                let chosen = chosen.filter(|at| is_file && *at < CHOSEN_SECONDS_END);
+                let node = Node {
+                    mode: data.permissions().mode() & 0o7777,
+                    extended: match kind {
+                        Kind::Link(_) => None,
+                        _ => extended_of(&entry.path())?,
+                    },
+                    modified: chosen,
+                    kind,
+                };
+                tree.nodes.insert(inode, node);
             }
         }
         Ok(tree)
@@ -116,7 +171,7 @@ impl Tree {
                     Kind::File(bytes) => fs::write(&path, bytes.as_slice())?,
                 }
                 if !matches!(node.kind, Kind::Link(_)) {
-                    fs::set_permissions(&path, fs::Permissions::from_mode(node.mode))?;
+                    node.set_attributes(&path)?;
                 }
                 numbers.0.insert(fs::symlink_metadata(&path)?.ino(), inode);
                 made.insert(inode, path);

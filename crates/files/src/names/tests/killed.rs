@@ -73,7 +73,7 @@ impl World {
             0..=3 => self.space.rename(from, to, Renaming::Replace),
             4 => self.space.rename(from, to, Renaming::Exchange),
             5 => self.space.link(from, to.0, to.1),
-            6 => self.space.make(to.0, to.1, &creation),
+            6 => self.space.make(to.0, to.1, &creation, false),
             _ => self.space.remove(from.0, from.1, true),
         };
     }

@@ -1,12 +1,16 @@
 //! Random programs, crashes at every step of them and of recovery, any part of the backing's changes
 //! kept: what recovery leaves is what was acknowledged, and the operation in flight either way.
 
+mod attributes;
 mod golden;
 mod killed;
+mod power;
 mod real;
+mod real_attributes;
 mod swapped;
 mod tree;
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,10 +20,12 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use super::Names;
+use super::attributes::{AttributeChange, CAPABILITY};
 use super::reconcile::Reconciled;
-use super::space::{Creation, NameSpace, Renaming};
+use super::space::{Creation, NameSpace, PRIVILEGE_BITS, Renaming};
 use crate::metadata::FileId;
-use tree::{Disk, Keep, ModelSpace, Power, PoweredArea, Tree};
+use power::{Power, PoweredArea};
+use tree::{Disk, Keep, ModelSpace, Tree};
 
 /// One operation; numbers choose among what is there.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +52,9 @@ struct Life {
 }
 
 const AREA_BYTES: usize = 64 << 10;
+
+/// Kinds of steps.
+const KINDS: u8 = 19;
 
 /// The machine: its backing and its pool.
 struct World {
@@ -91,7 +100,12 @@ impl World {
         let next = Arc::clone(&self.next_id);
         let draw = Box::new(move || Ok(FileId(next.fetch_add(1, Ordering::Relaxed))));
         let names = Names::open(self.area.clone(), self.space.clone(), draw)?;
-        let found = names.recover(&self.held.iter().map(|(id, _)| *id).collect())?;
+        let mut found = names.recover(&self.held.iter().map(|(id, _)| *id).collect())?;
+        names.restrict(&mut found);
+        let failed = names.restore(&mut found, &HashSet::new());
+        if let Some(why) = failed.first().or(found.barred.values().next()) {
+            return Err(io::Error::other(why.clone()));
+        }
         names.begin()?;
         Ok((names, found))
     }
@@ -140,7 +154,7 @@ impl World {
         let new = self.new_path(step);
         let (parent, name) = self.hold(&new);
         let name: &OsStr = name.as_os_str();
-        match step.kind % 16 {
+        match step.kind % KINDS {
             kind @ 0..=4 => {
                 self.makers += 1;
                 let (mode, target) = match kind {
@@ -155,7 +169,7 @@ impl World {
                     device: 0,
                     target: target.into(),
                 };
-                names.create(&parent, name, || space.make(&parent, name, &creation))
+                names.create(&parent, name, || space.make(&parent, name, &creation, false))
             }
             5 => {
                 let Some(from) = self.choose(false, step.one) else {
@@ -206,8 +220,42 @@ impl World {
                 }
                 Ok(())
             }
-            _ => names.checkpoint(),
+            15 => names.checkpoint(),
+            kind => self.change_attribute(names, step, kind),
         }
+    }
+
+    fn change_attribute(&self, names: &Names<ModelSpace>, step: Step, kind: u8) -> io::Result<()> {
+        let Some(path) = self.any_path(step.one) else {
+            return Ok(());
+        };
+        let uid = self.tree().find(&path).unwrap();
+        let privileges = match step.other % 4 {
+            0 => PRIVILEGE_BITS,
+            _ => 0,
+        };
+        let mode = privileges | 0o600 | (u32::from(step.name) % 64);
+        let value = vec![step.name; usize::from(step.other) % 2000];
+        let name = OsStr::new(["user.one", "user.two"][usize::from(step.name) % 2]);
+        let set = |name| AttributeChange::Set {
+            name,
+            value: &value,
+            flags: rustix::fs::XattrFlags::empty(),
+        };
+        let change = match (kind, step.other % 4) {
+            (16, _) => AttributeChange::Mode(mode),
+            (17, 0) => AttributeChange::Remove(name),
+            (17, _) => set(name),
+            (_, 0) => set(OsStr::new(CAPABILITY)),
+            (_, 1) => AttributeChange::Remove(OsStr::new(CAPABILITY)),
+            (_, roll) => AttributeChange::Owner {
+                user: None,
+                group: (roll == 2).then_some(u32::from(step.name)),
+            },
+        };
+        let applied = names.change(&uid, &change);
+        assert!(applied.is_recorded || self.space.power.is_off());
+        applied.result
     }
 
     /// What a step would make of a tree, without a power failure.
@@ -223,7 +271,7 @@ impl World {
     }
 
     fn makers_before(&self, step: Step) -> u32 {
-        self.makers - u32::from(step.kind % 16 <= 4)
+        self.makers - u32::from(step.kind % KINDS <= 4)
     }
 }
 

@@ -6,42 +6,15 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use super::power::Power;
+use crate::names::attributes::{AttributeChange, CAPABILITY, Moment};
 use crate::names::file_system::Mark;
-use crate::names::log::LogArea;
 use crate::names::proof::Proof;
 use crate::names::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace};
-use crate::names::space::{Renaming, Seen, Sought};
+use crate::names::space::{PRIVILEGE_BITS, Renaming, Seen, Sought};
 
 /// Every directory has this too, and every look at it fails: a dead mount, say.
 const UNSEEN: &str = "unseen";
-
-/// Fails everything after so many steps.
-#[derive(Default)]
-pub(crate) struct Power(Mutex<Option<u64>>);
-
-impl Power {
-    pub(crate) fn last(&self, steps: Option<u64>) {
-        *self.0.lock().unwrap() = steps;
-    }
-
-    pub(crate) fn is_off(&self) -> bool {
-        *self.0.lock().unwrap() == Some(0)
-    }
-
-    fn step(&self) -> io::Result<()> {
-        match &mut *self.0.lock().unwrap() {
-            None => Ok(()),
-            Some(0) => Err(io::Error::other("the power is off")),
-            Some(left) => {
-                *left -= 1;
-                match *left {
-                    0 => Err(io::Error::other("the power goes off")),
-                    _ => Ok(()),
-                }
-            }
-        }
-    }
-}
 
 /// Which of the changes that were not synced a crash keeps.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +31,10 @@ struct Inode {
     generation: u64,
     creation: Creation,
     made_ns: i128,
+    extended: BTreeMap<OsString, Vec<u8>>,
+    modified: Moment,
+    /// By the clock that counts changes.
+    changed: u64,
 }
 
 type Entry = (u64, OsString);
@@ -68,9 +45,15 @@ enum Change {
     Link(u64, Entry),
     Rename(Entry, Entry, Renaming),
     Remove(Entry),
+    Mode(u64, u32),
+    Owner(u64, u32, u32),
+    Extended(u64, OsString, Option<Vec<u8>>),
+    Modified(u64, Moment),
 }
 
 const ROOT: u64 = 1;
+/// The user without privileges.
+pub(crate) const USER: u32 = 7;
 
 /// Inodes by a number that is never used again, and which of them has which name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +62,18 @@ pub(crate) struct Tree {
     entries: BTreeMap<Entry, u64>,
 }
 
-/// What a name stands for: its maker, its mode, its target, the first of its names.
-pub(crate) type Shape = BTreeMap<PathBuf, (u32, u32, OsString, PathBuf)>;
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    maker: u32,
+    mode: u32,
+    target: OsString,
+    first_name: PathBuf,
+    extended: BTreeMap<OsString, Vec<u8>>,
+}
+
+/// What every name stands for.
+pub(crate) type Shape = BTreeMap<PathBuf, Look>;
 
 impl Tree {
     fn new() -> Tree {
@@ -95,6 +88,9 @@ impl Tree {
                 target: OsString::new(),
             },
             made_ns: -1,
+            extended: BTreeMap::new(),
+            modified: Moment::default(),
+            changed: 0,
         };
         Tree {
             inodes: BTreeMap::from([(ROOT, root)]),
@@ -160,6 +156,19 @@ impl Tree {
         (3..).find(|number| !used.contains(number)).unwrap()
     }
 
+    /// The same, and the inodes that it is about have changed then.
+    fn apply_at(&mut self, change: &Change, at: u64) -> Result<(), i32> {
+        let mut touched = self.touched(change);
+        self.apply(change)?;
+        touched.extend(self.touched(change));
+        for uid in touched {
+            if let Some(inode) = self.inodes.get_mut(&uid) {
+                inode.changed = at;
+            }
+        }
+        Ok(())
+    }
+
     /// As a kernel would; the error is its number.
     fn apply(&mut self, change: &Change) -> Result<(), i32> {
         match change {
@@ -189,6 +198,31 @@ impl Tree {
                 self.entries.remove(entry);
             }
             Change::Rename(from, to, how) => self.rename(from, to, *how)?,
+            Change::Mode(uid, mode) => {
+                let inode = self.inodes.get_mut(uid).ok_or(libc::ENOENT)?;
+                if inode.creation.mode & KIND_BITS == libc::S_IFLNK {
+                    return Err(libc::EOPNOTSUPP);
+                }
+                inode.creation.mode = inode.creation.mode & KIND_BITS | mode;
+            }
+            Change::Owner(uid, user, group) => {
+                let inode = self.inodes.get_mut(uid).ok_or(libc::ENOENT)?;
+                (inode.creation.user, inode.creation.group) = (*user, *group);
+                if inode.creation.mode & KIND_BITS == libc::S_IFREG {
+                    inode.creation.mode &= !PRIVILEGE_BITS;
+                    inode.extended.remove(OsStr::new(CAPABILITY));
+                }
+            }
+            Change::Modified(uid, modified) => {
+                self.inodes.get_mut(uid).ok_or(libc::ENOENT)?.modified = *modified;
+            }
+            Change::Extended(uid, name, value) => {
+                let extended = &mut self.inodes.get_mut(uid).ok_or(libc::ENOENT)?.extended;
+                match value {
+                    Some(value) => drop(extended.insert(name.clone(), value.clone())),
+                    None => drop(extended.remove(name).ok_or(libc::ENODATA)?),
+                }
+            }
         }
         Ok(())
     }
@@ -233,6 +267,10 @@ impl Tree {
             Change::Make(uid, _, entry) | Change::Link(uid, entry) => (Some(*uid), vec![entry]),
             Change::Rename(from, to, _) => (None, vec![from, to]),
             Change::Remove(entry) => (None, vec![entry]),
+            Change::Mode(uid, ..)
+            | Change::Owner(uid, ..)
+            | Change::Extended(uid, ..)
+            | Change::Modified(uid, _) => (Some(*uid), Vec::new()),
         };
         let inodes = entries.iter().filter_map(|entry| self.entries.get(entry));
         let directories = entries.iter().map(|entry| entry.0);
@@ -262,10 +300,15 @@ impl Tree {
             .collect();
         let first = |uid| paths.iter().find(|(_, at)| **at == uid).unwrap().0.clone();
         let shape = paths.iter().map(|(path, uid)| {
-            let Creation {
-                user, mode, target, ..
-            } = self.inodes[uid].creation.clone();
-            (path.clone(), (user, mode, target, first(*uid)))
+            let inode = self.inodes[uid].clone();
+            let look = Look {
+                maker: inode.creation.user,
+                mode: inode.creation.mode,
+                target: inode.creation.target,
+                first_name: first(*uid),
+                extended: inode.extended,
+            };
+            (path.clone(), look)
         });
         shape.collect()
     }
@@ -284,6 +327,11 @@ impl Tree {
         paths
     }
 
+    pub(crate) fn value(&self, inode: u64, name: &str) -> Option<Vec<u8>> {
+        let extended = &self.inodes[&inode].extended;
+        extended.get(OsStr::new(name)).cloned()
+    }
+
     pub(crate) fn find(&self, path: &std::path::Path) -> Option<u64> {
         path.iter().try_fold(ROOT, |at, name| {
             self.entries.get(&(at, name.to_os_string())).copied()
@@ -291,20 +339,38 @@ impl Tree {
     }
 }
 
+type OnSync = Arc<dyn Fn() + Send + Sync>;
+
 /// A tree with the part of it that is durable.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Disk {
     pub(crate) tree: Tree,
     durable: Tree,
     /// What was done since the last sync, and the inodes and directories it touched.
-    changes: Vec<(Change, BTreeSet<u64>)>,
+    changes: Vec<(Change, BTreeSet<u64>, u64)>,
     next: u64,
+    /// The clock of changes: it goes on by one with each, unless a test has it stand still or go back.
+    pub(crate) clock: u64,
+    /// Where it stood when the machine started.
+    pub(crate) booted: u64,
     /// Everything that was made before is durable.
     durable_before: u64,
     /// How often it was mounted: after each crash once more.
     mounted: u64,
     /// Inodes can be found by what they are.
     pub(crate) can_seek: bool,
+    /// The user may not write what its mode forbids.
+    pub(crate) is_unprivileged: bool,
+    /// An inode whose attributes cannot be changed.
+    pub(crate) failing: Option<u64>,
+    /// Room for all values of extended attributes.
+    pub(crate) room_bytes: Option<usize>,
+    /// Called before everything is synced.
+    pub(crate) on_sync: Option<OnSync>,
+    /// What was done, in words, since this was asked for.
+    pub(crate) done: Vec<String>,
+    /// Syncs of everything.
+    pub(crate) syncs: u64,
 }
 
 impl Disk {
@@ -314,9 +380,17 @@ impl Disk {
             durable: Tree::new(),
             changes: Vec::new(),
             next: ROOT + 1,
+            clock: 1,
+            booted: 0,
             durable_before: 0,
             mounted: 0,
             can_seek: true,
+            is_unprivileged: false,
+            failing: None,
+            on_sync: None,
+            room_bytes: None,
+            done: Vec::new(),
+            syncs: 0,
         }
     }
 
@@ -326,18 +400,19 @@ impl Disk {
         match keep {
             Keep::Prefix(roll) => {
                 let kept = usize::from(roll) % (self.changes.len() + 1);
-                for (change, _) in &self.changes[..kept] {
-                    tree.apply(change).expect("a prefix can be replayed");
+                for (change, _, at) in &self.changes[..kept] {
+                    tree.apply_at(change, *at)
+                        .expect("a prefix can be replayed");
                 }
             }
             Keep::Subset(seed) => {
                 let mut rng = seed;
                 // Changes of one directory keep their order, and so do those of one inode.
                 let mut lost: BTreeSet<u64> = BTreeSet::new();
-                for (change, touched) in &self.changes {
+                for (change, touched, at) in &self.changes {
                     rng = rng.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
                     let needs_lost = touched.intersection(&lost).next().is_some();
-                    if needs_lost || rng >> 62 == 0 || tree.apply(change).is_err() {
+                    if needs_lost || rng >> 62 == 0 || tree.apply_at(change, *at).is_err() {
                         lost.extend(touched);
                     }
                 }
@@ -348,13 +423,27 @@ impl Disk {
             tree,
             changes: Vec::new(),
             next: self.next,
+            clock: self.clock,
+            booted: self.clock,
             durable_before: self.next + 1,
             mounted: self.mounted + 1,
             can_seek: self.can_seek,
+            is_unprivileged: self.is_unprivileged,
+            failing: self.failing,
+            on_sync: None,
+            room_bytes: self.room_bytes,
+            done: Vec::new(),
+            syncs: self.syncs,
         };
     }
 
+    /// Changes that a crash may undo.
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.len()
+    }
+
     fn sync(&mut self) {
+        self.syncs += 1;
         self.durable = self.tree.clone();
         self.changes.clear();
         self.durable_before = self.next + 1;
@@ -362,9 +451,11 @@ impl Disk {
 
     fn change(&mut self, change: Change) -> io::Result<()> {
         let touched = self.tree.touched(&change);
-        let done = self.tree.apply(&change);
+        let done = self.tree.apply_at(&change, self.clock);
         done.map_err(io::Error::from_raw_os_error)?;
-        self.changes.push((change, touched));
+        self.done.push(format!("{change:?}"));
+        self.changes.push((change, touched, self.clock));
+        self.clock += 1;
         Ok(())
     }
 }
@@ -392,12 +483,61 @@ impl ModelSpace {
             group: inode.creation.group,
             node_device: inode.creation.device,
             made_ns: inode.made_ns,
+            accessed: Moment::default(),
+            modified: inode.modified,
+            changed_ns: i128::from(inode.changed),
         }
     }
 
     fn change(&self, change: Change) -> io::Result<()> {
         self.power.step()?;
+        let failing = self.disk.lock().unwrap().failing;
+        let about = match &change {
+            Change::Mode(uid, _) | Change::Owner(uid, ..) | Change::Modified(uid, _) => Some(*uid),
+            Change::Extended(uid, ..) => Some(*uid),
+            _ => None,
+        };
+        if failing.is_some() && about == failing {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
         self.disk.lock().unwrap().change(change)
+    }
+
+    /// As a user without privileges may not.
+    fn may_write(&self, uid: u64) -> bool {
+        let disk = self.disk.lock().unwrap();
+        !disk.is_unprivileged || disk.tree.inodes[&uid].creation.mode & libc::S_IWUSR != 0
+    }
+
+    /// As a user without privileges may not do anything in a directory of its own that it may not write and search.
+    fn check_directory(&self, uid: u64) -> io::Result<()> {
+        let disk = self.disk.lock().unwrap();
+        let mode = disk.tree.inodes[&uid].creation.mode;
+        let may = mode & (libc::S_IWUSR | libc::S_IXUSR) == libc::S_IWUSR | libc::S_IXUSR;
+        match may || !disk.is_unprivileged {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+        }
+    }
+
+    fn take_room(&self, uid: u64, name: &OsStr, len: usize) -> io::Result<()> {
+        let disk = self.disk.lock().unwrap();
+        let inodes = disk.tree.inodes.iter();
+        let other = |(of, called): (&u64, &OsString)| *of != uid || called != name;
+        let used: usize = inodes
+            .flat_map(|(of, inode)| {
+                inode
+                    .extended
+                    .iter()
+                    .map(move |(name, value)| (of, name, value))
+            })
+            .filter(|(of, name, _)| other((of, name)))
+            .map(|(_, _, value)| value.len())
+            .sum();
+        match disk.room_bytes.is_some_and(|room| used + len > room) {
+            true => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -423,6 +563,7 @@ impl NameSpace for ModelSpace {
         if name == UNSEEN {
             return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
         }
+        self.check_directory(*directory)?;
         let disk = self.disk.lock().unwrap();
         let uid = disk.tree.entries.get(&entry(*directory, name));
         Ok(uid.map(|uid| ModelSpace::seen_in(&disk.tree, *uid)))
@@ -466,7 +607,18 @@ impl NameSpace for ModelSpace {
         Ok(disk.tree.inodes[&held].creation.target.clone())
     }
 
-    fn make(&self, directory: &u64, name: &OsStr, creation: &Creation) -> io::Result<()> {
+    fn lists(&self, _: &u64, _: &OsStr) -> io::Result<Vec<(OsString, Vec<u8>)>> {
+        Ok(Vec::new())
+    }
+
+    fn make(
+        &self,
+        directory: &u64,
+        name: &OsStr,
+        creation: &Creation,
+        _inherits: bool,
+    ) -> io::Result<()> {
+        self.check_directory(*directory)?;
         let (uid, inode) = {
             let mut disk = self.disk.lock().unwrap();
             disk.next += 1;
@@ -475,10 +627,40 @@ impl NameSpace for ModelSpace {
                 generation: disk.next,
                 creation: creation.clone(),
                 made_ns: i128::from(disk.next),
+                extended: BTreeMap::new(),
+                modified: Moment::default(),
+                changed: disk.clock,
             };
             (disk.next, inode)
         };
         self.change(Change::Make(uid, inode, entry(*directory, name)))
+    }
+
+    fn change(&self, handle: &u64, change: &AttributeChange<'_>) -> io::Result<()> {
+        let uid = *handle;
+        self.change(match change {
+            AttributeChange::Mode(mode) => Change::Mode(uid, *mode),
+            AttributeChange::Owner { user, group } => {
+                let seen = self.seen(handle)?;
+                let user = user.unwrap_or(seen.user);
+                Change::Owner(uid, user, group.unwrap_or(seen.group))
+            }
+            AttributeChange::Set { .. } | AttributeChange::Remove(_) if !self.may_write(uid) => {
+                return Err(io::Error::from_raw_os_error(libc::EACCES));
+            }
+            AttributeChange::Set { name, value, .. } => {
+                self.take_room(uid, name, value.len())?;
+                Change::Extended(uid, name.to_os_string(), Some(value.to_vec()))
+            }
+            AttributeChange::Remove(name) => Change::Extended(uid, name.to_os_string(), None),
+            AttributeChange::Times(times) => Change::Modified(
+                uid,
+                Moment {
+                    seconds: times.last_modification.tv_sec,
+                    nanoseconds: times.last_modification.tv_nsec as u32,
+                },
+            ),
+        })
     }
 
     fn link(&self, from: (&u64, &OsStr), directory: &u64, name: &OsStr) -> io::Result<()> {
@@ -487,6 +669,8 @@ impl NameSpace for ModelSpace {
     }
 
     fn rename(&self, from: (&u64, &OsStr), to: (&u64, &OsStr), how: Renaming) -> io::Result<()> {
+        self.check_directory(*from.0)?;
+        self.check_directory(*to.0)?;
         self.change(Change::Rename(
             entry(*from.0, from.1),
             entry(*to.0, to.1),
@@ -496,6 +680,31 @@ impl NameSpace for ModelSpace {
 
     fn remove(&self, directory: &u64, name: &OsStr, _is_directory: bool) -> io::Result<()> {
         self.change(Change::Remove(entry(*directory, name)))
+    }
+
+    fn value(&self, handle: &u64, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+        let disk = self.disk.lock().unwrap();
+        Ok(disk.tree.inodes[handle].extended.get(name).cloned())
+    }
+
+    fn user(&self) -> u32 {
+        match self.disk.lock().unwrap().is_unprivileged {
+            true => USER,
+            false => 0,
+        }
+    }
+
+    fn boot(&self) -> [u8; BOOT_BYTES] {
+        let mounted = self.disk.lock().unwrap().mounted;
+        u128::from(mounted).to_le_bytes()
+    }
+
+    fn booted_ns(&self) -> i128 {
+        i128::from(self.disk.lock().unwrap().booted)
+    }
+
+    fn change_clock_ns(&self) -> i128 {
+        i128::from(self.disk.lock().unwrap().clock)
     }
 
     fn mounting(&self, _handle: &u64) -> io::Result<Option<Mounting>> {
@@ -530,6 +739,10 @@ impl NameSpace for ModelSpace {
 
     fn sync_all(&self) -> io::Result<()> {
         self.power.step()?;
+        let on_sync = self.disk.lock().unwrap().on_sync.clone();
+        if let Some(on_sync) = on_sync {
+            on_sync();
+        }
         self.disk.lock().unwrap().sync();
         Ok(())
     }
@@ -540,38 +753,5 @@ impl NameSpace for ModelSpace {
 
     fn now_ns(&self) -> i128 {
         i128::from(self.disk.lock().unwrap().next)
-    }
-}
-
-/// The log's area, whose power fails with the tree's.
-pub(crate) struct PoweredArea {
-    pub(crate) bytes: Mutex<Vec<u8>>,
-    pub(crate) power: Arc<Power>,
-}
-
-impl LogArea for PoweredArea {
-    fn len_bytes(&self) -> u64 {
-        self.bytes.lock().unwrap().len() as u64
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        out.copy_from_slice(&self.bytes.lock().unwrap()[offset as usize..][..out.len()]);
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.power.step()?;
-        self.bytes.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
-        // From the end, so that a header may stay before records that are gone.
-        for start in [offset + len_bytes / 2, offset] {
-            self.power.step()?;
-            let len = (len_bytes / 2) as usize;
-            self.bytes.lock().unwrap()[start as usize..][..len].fill(0);
-        }
-        Ok(())
     }
 }
