@@ -312,13 +312,67 @@ fn a_time_that_was_chosen_is_put_back_by_the_log_and_by_write_back() {
 }
 
 #[test]
+fn a_time_that_was_chosen_before_the_file_is_in_the_pool_lasts() {
+    set_observer(Some(Rc::new(Mounted(1))));
+    let rig = Rig::new(4 << 20);
+    let buffer = old_file(&rig);
+    let file = buffer.adopt(open_file(&rig.path("file"))).expect("adopt");
+    file.sync(SyncKind::All).expect("fsync");
+    // Only the page cache has it; the log forgets the time, since the backing has that.
+    file.write_at(0, b"past the pool", false).expect("write");
+    let chosen = AttributeChange::Times(&at(1000));
+    let changed = buffer.change_attributes(&*file.backing(), &chosen);
+    changed.expect("utimens");
+    buffer.begin_new_log().expect("a new log");
+    file.sync(SyncKind::Data).expect("fdatasync");
+    // As write-back leaves it that a crash interrupts.
+    let moved = File::options().write(true).open(rig.path("file"));
+    let moved = moved.and_then(|file| file.set_modified(std::time::SystemTime::now()));
+    moved.expect("touch");
+    drop((file, buffer));
+    set_observer(Some(Rc::new(Mounted(2))));
+    drop(rig.open().expect("recovery"));
+    let modified = fs::metadata(rig.path("file")).and_then(|found| found.modified());
+    let chosen = std::time::UNIX_EPOCH + Duration::new(1000, 7);
+    assert_eq!(modified.expect("stat"), chosen);
+    set_observer(None);
+}
+
+#[test]
+fn a_write_right_behind_a_time_that_is_chosen_ends_it_however_it_meets_it() {
+    set_observer(Some(Rc::new(Mounted(1))));
+    let rig = Rig::new(4 << 20);
+    let buffer = old_file(&rig);
+    // It is opened, and asks what its first write ends, before the time is chosen of what nobody has open, as it seems.
+    let inode = File::open(rig.path("file")).expect("open");
+    let held = Arc::new(std::os::fd::OwnedFd::from(inode));
+    let file = buffer.adopt(open_file(&rig.path("file"))).expect("adopt");
+    file.write_at(0, b"first", true).expect("write");
+    let times = at(1000);
+    let applied = buffer
+        .names()
+        .change(&held, &AttributeChange::Times(&times));
+    applied.result.expect("utimens");
+    file.write_at(0, b"second", true).expect("write");
+    drop((file, buffer));
+    set_observer(Some(Rc::new(Mounted(2))));
+    drop(rig.open().expect("recovery"));
+    let modified = fs::metadata(rig.path("file")).and_then(|found| found.modified());
+    let chosen = std::time::UNIX_EPOCH + Duration::new(1000, 7);
+    assert!(modified.expect("stat") > chosen);
+    set_observer(None);
+}
+
+#[test]
 fn errors_are_the_backings_and_nothing_is_recorded_then() {
     let rig = Rig::new(4 << 20);
     let buffer = old_file(&rig);
     let file = buffer.adopt(open_file(&rig.path("file"))).expect("adopt");
     // It is introduced to the log by the first one.
     let changed = AttributeChange::Mode(0o640);
-    buffer.change_attributes(&*file.backing(), &changed).expect("chmod");
+    buffer
+        .change_attributes(&*file.backing(), &changed)
+        .expect("chmod");
     let before = buffer.counters();
     let name = "x".repeat(256);
     let long = AttributeChange::Remove(OsStr::new(&name));

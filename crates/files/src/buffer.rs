@@ -37,6 +37,8 @@ use crate::store::VirtualStore;
 pub const VOLUME_PREFIX: &str = "files:";
 /// More unsynced bytes of one file than this are not worth the pool.
 const ABSORBED_BYTES_MAX: u64 = 16 << 20;
+/// A log needs room for the longest record several times over.
+const LOG_BYTES_MIN: u64 = 128 << 10;
 /// Closed files that are kept, with a descriptor each: a daemon has many, any other program few.
 const CLOSED_MAX: usize = 1024;
 const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
@@ -48,6 +50,7 @@ pub struct FileBufferParts {
     pub(crate) mark: Option<Box<dyn MarkPlace>>,
     pub(crate) root: Option<PathBuf>,
     pub(crate) runtime: RuntimeOptions,
+    pub(crate) log_bytes: u64,
 }
 
 impl FileBufferParts {
@@ -61,6 +64,7 @@ impl FileBufferParts {
             mark: None,
             root: None,
             runtime: RuntimeOptions::default(),
+            log_bytes: LOG.end - LOG.start,
         }
     }
     /// Where the files' mark lies. Without one a lost pool goes unnoticed.
@@ -73,6 +77,12 @@ impl FileBufferParts {
     #[must_use]
     pub fn root(mut self, root: impl AsRef<Path>) -> FileBufferParts {
         self.root = Some(root.as_ref().to_path_buf());
+        self
+    }
+    /// How long the log of names and attributes is, so that it is full soon: at most as long as without, and 128 KiB at least.
+    #[must_use]
+    pub fn log_bytes(mut self, bytes: u64) -> FileBufferParts {
+        self.log_bytes = bytes.clamp(LOG_BYTES_MIN, self.log_bytes);
         self
     }
     /// As [`FileBufferOptions::runtime`].
@@ -113,6 +123,7 @@ impl FileBuffer {
             mark: Some(mark_place(options)?),
             root: options.root.clone(),
             runtime: options.runtime.clone(),
+            log_bytes: LOG.end - LOG.start,
         })
     }
 
@@ -142,7 +153,7 @@ impl FileBuffer {
         let ids = FileIds::open(&volume)?;
         let (sizes, rows) = SizeTable::open(&volume)?;
         let (segments, owned) = SegmentTable::open(&volume)?;
-        let names = open_names(&volume, ids, parts.root.as_deref())?;
+        let names = open_names(&volume, ids, parts.root.as_deref(), parts.log_bytes)?;
         let mut names_recovery = RealRecovery::new(&names);
         let mut recovery = Recovery {
             volume: &volume,
@@ -309,6 +320,14 @@ impl FileBuffer {
         Ok(())
     }
 
+    /// Begins a new log of names and attributes, as a thread in the background does now and then.
+    ///
+    /// # Errors
+    /// The backing's or the pool's; the old log goes on then.
+    pub fn begin_new_log(&self) -> io::Result<()> {
+        self.names.checkpoint()
+    }
+
     /// The pool's statistics, until the buffer is closed.
     pub fn stats(&self) -> Option<Stats> {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,9 +349,14 @@ fn each<T>(all: &[T], act: impl FnMut(&T) -> io::Result<()>) -> io::Result<()> {
 }
 
 /// The names below the root, or below the root of all.
-fn open_names(volume: &Volume, ids: FileIds, root: Option<&Path>) -> io::Result<Arc<RealNames>> {
+fn open_names(
+    volume: &Volume,
+    ids: FileIds,
+    root: Option<&Path>,
+    log_bytes: u64,
+) -> io::Result<Arc<RealNames>> {
     let directory = std::fs::File::open(root.unwrap_or(Path::new("/")))?;
-    let area = Arc::new(MetadataArea::new(volume, LOG));
+    let area = Arc::new(MetadataArea::new(volume, LOG.start..LOG.start + log_bytes));
     let draw = Box::new(move || ids.draw());
     let names = Names::open(area, RealSpace::new(directory.into()), draw)?;
     Ok(Arc::new(names))

@@ -23,8 +23,6 @@ forebay_pmem::define_mutants! {
         FilesOlderAttributeReplayed,
         /// That attributes are settled is said in the next log too, which does not know the inode.
         FilesSettledUnintroduced,
-        /// What others changed after the log's last word is put back.
-        FilesOthersChangesUndone,
         /// A time that a caller chose before the file was in the pool is not in the log that write-back may need.
         FilesChosenTimeForgotten,
         /// A time of modification that a caller chose is put over that of a later write.

@@ -5,6 +5,7 @@
 //! after it none. A sync of one file orders the names before it where the file's size or its name is
 //! newer than what is durable.
 
+use super::clock::{Clock, Times};
 use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, SeenIdentity, Synced};
 use forebay_harness::files::{Inode, Kind, Numbers, ROOT, Tree};
@@ -177,10 +178,24 @@ struct State {
     history: History,
     numbers: Numbers,
     identities: Identities,
+    times: Times,
+    /// Called once, before all of it is synced.
+    beside: Option<Beside>,
     /// While a buffer recovers: files that ran with other rights before.
     recovery: Option<Recovering>,
     /// Called around every sync.
     on_sync: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// What is done while something else is.
+type Beside = Box<dyn FnOnce() + Send>;
+
+impl State {
+    fn read(&mut self, root: &Path) -> std::io::Result<Tree> {
+        let mut tree = Tree::read(root, &self.numbers)?;
+        self.times.note(&mut tree);
+        Ok(tree)
+    }
 }
 
 /// A recovery under way.
@@ -239,8 +254,10 @@ impl Backing {
         tree: Tree,
         identities: Identities,
         mounting: u64,
+        clock: &Clock,
     ) -> std::io::Result<Arc<Backing>> {
         let numbers = tree.write(root)?;
+        let times = Times::new(clock, &Tree::read(root, &numbers)?, &tree);
         Ok(Arc::new(Backing {
             root: root.to_path_buf(),
             mounting,
@@ -248,6 +265,8 @@ impl Backing {
                 history: History::new(tree),
                 numbers,
                 identities,
+                times,
+                beside: None,
                 recovery: None,
                 on_sync: None,
             }),
@@ -259,17 +278,22 @@ impl Backing {
         self.state.lock().on_sync = hook;
     }
 
+    /// Does it once, when all of the backing is about to be synced.
+    pub fn beside_next_sync_of_all(&self, act: impl FnOnce() + Send + 'static) {
+        self.state.lock().beside = Some(Box::new(act));
+    }
+
     /// Looks at the tree: what a crash could leave from now on.
     pub fn look(&self) -> std::io::Result<History> {
         let mut state = self.state.lock();
-        let tree = Tree::read(&self.root, &state.numbers)?;
+        let tree = state.read(&self.root)?;
         state.history.note(tree);
         Ok(state.history.clone())
     }
 
     /// The tree as it is.
     pub fn tree(&self) -> std::io::Result<Tree> {
-        Tree::read(&self.root, &self.state.lock().numbers)
+        self.state.lock().read(&self.root)
     }
 
     /// A recovery begins.
@@ -331,7 +355,7 @@ impl Observer for Backing {
         let (number, generation) = match state.identities.by_inode.get(&inode) {
             Some(known) => *known,
             None => {
-                let live = Tree::read(&self.root, &state.numbers).ok()?;
+                let live = state.read(&self.root).ok()?;
                 state.identities.draw(inode, &live)
             }
         };
@@ -345,8 +369,29 @@ impl Observer for Backing {
         self.mounting
     }
 
+    fn changed_ns(&self, real: FileIdentity, real_ns: i128) -> i128 {
+        let mut state = self.state.lock();
+        let inode = state.numbers.inode(real.inode);
+        state.times.of(inode, real_ns)
+    }
+
+    fn change_clock_ns(&self) -> Option<i128> {
+        Some(self.state.lock().times.now())
+    }
+
+    fn booted_ns(&self) -> i128 {
+        self.state.lock().times.booted()
+    }
+
     fn before_sync(&self) {
         self.call_hook();
+    }
+
+    fn before_sync_of_all(&self) {
+        let beside = self.state.lock().beside.take();
+        if let Some(beside) = beside {
+            beside();
+        }
     }
 
     fn synced(&self, what: Synced) {

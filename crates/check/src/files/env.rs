@@ -2,6 +2,7 @@
 //! loses what was not synced), and pools that were just made.
 
 use super::backing::Backing;
+use super::clock::Clock;
 use forebay::internals::MarkFiles;
 use forebay::unstable::MarkWatcher;
 use forebay::{MarkPlace, Pool, PoolOptions};
@@ -103,6 +104,8 @@ pub struct TestEnv {
     pub other: Vec<u8>,
     /// Whether the file system has extended attributes.
     pub has_extended: bool,
+    /// The machine's clock: it counts changes of inodes.
+    pub clock: Clock,
 }
 
 impl TestEnv {
@@ -113,6 +116,7 @@ impl TestEnv {
             root: folder.path().join("root"),
             marks: folder.path().join("marks"),
             has_extended: has_extended(folder.path()),
+            clock: Clock::default(),
             own: new_pool(u64::MAX)?,
             other: new_pool(u64::MAX - 1)?,
             _folder: folder,

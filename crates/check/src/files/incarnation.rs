@@ -1,6 +1,7 @@
 //! One incarnation of a buffer: recovered from what a crash left, worked with, and crashed again and again.
 
 use super::backing::{Backing, History, Identities};
+use super::clock::Clock;
 use super::env::{MarkFolder, TestEnv, mark_place};
 use super::script::{self, Step};
 use super::worker::Worker;
@@ -29,6 +30,8 @@ pub struct Image {
     pub mark: Tree,
     /// Which mounting of the backing it is: another one after each power cut.
     pub mounting: u64,
+    /// The log is so short that it is full now and then.
+    pub has_short_log: bool,
 }
 
 /// A moment at which the power may fail.
@@ -38,6 +41,7 @@ pub struct Case {
     pub history: History,
     pub mark: History,
     pub mounting: u64,
+    pub has_short_log: bool,
     /// 0 during recovery; then one more than the steps that had been acknowledged.
     pub done: usize,
 }
@@ -62,6 +66,7 @@ impl Case {
             tree: self.history.sample(rng),
             mark: self.mark.sample(rng),
             mounting: self.mounting + 1,
+            has_short_log: self.has_short_log,
         }
     }
 }
@@ -86,11 +91,13 @@ pub struct Machine {
     side: Arc<VolatileDisk>,
     backing: Arc<Backing>,
     marks: Arc<Backing>,
+    has_short_log: bool,
     buffer: Option<Arc<FileBuffer>>,
 }
 
 /// Notes moments: a few of recovery, and in some steps one of the first.
 struct Recorder {
+    has_short_log: bool,
     rng: fastrand::Rng,
     marks_rng: fastrand::Rng,
     cases: Vec<Case>,
@@ -127,13 +134,26 @@ pub struct Plan {
 impl Machine {
     pub fn start(env: &TestEnv, image: Image, identities: Identities) -> io::Result<Machine> {
         Ok(Machine {
+            has_short_log: image.has_short_log,
             shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
             side: Arc::new(
                 VolatileDisk::sparse("side", forebay_files::SIDE_BYTES, image.side)
                     .with_failed_sync(FailedSync::Pretends),
             ),
-            backing: Backing::new(&env.root, image.tree, identities, image.mounting)?,
-            marks: Backing::new(&env.marks, image.mark, Identities::default(), 0)?,
+            backing: Backing::new(
+                &env.root,
+                image.tree,
+                identities,
+                image.mounting,
+                &env.clock,
+            )?,
+            marks: Backing::new(
+                &env.marks,
+                image.mark,
+                Identities::default(),
+                0,
+                &Clock::default(),
+            )?,
             buffer: None,
         })
     }
@@ -176,6 +196,7 @@ impl Machine {
             tree: self.backing.tree()?,
             mark: self.marks.tree()?,
             mounting: self.backing.mounting(),
+            has_short_log: self.has_short_log,
         })
     }
 
@@ -186,15 +207,18 @@ impl Machine {
         let watcher = Rc::new(MarkFolder(Arc::clone(&self.marks)));
         forebay::unstable::set_mark_watcher(Some(watcher));
         self.backing.recovery_begins();
-        let opened = FileBuffer::open_on(
-            FileBufferParts::new(
-                vec![Region::on_shadow(Arc::clone(&self.shadow))],
-                forebay::Backing::from_store(self.side.clone()),
-            )
+        let parts = FileBufferParts::new(
+            vec![Region::on_shadow(Arc::clone(&self.shadow))],
+            forebay::Backing::from_store(self.side.clone()),
+        );
+        let parts = parts
             .mark(mark_place(env)?)
             .root(&env.root)
-            .runtime(options()),
-        );
+            .runtime(options());
+        let opened = FileBuffer::open_on(match self.has_short_log {
+            true => parts.log_bytes(SHORT_LOG_BYTES),
+            false => parts,
+        });
         let done = self.backing.recovery_ended();
         let buffer = opened?;
         done.map_err(io::Error::other)?;
@@ -229,6 +253,7 @@ impl Recorder {
     /// Notes nothing, but counts.
     fn counting() -> Recorder {
         Recorder {
+            has_short_log: false,
             rng: fastrand::Rng::with_seed(0),
             marks_rng: fastrand::Rng::with_seed(0),
             cases: Vec::new(),
@@ -239,8 +264,9 @@ impl Recorder {
     }
 
     /// For an incarnation whose recovery passes so many moments.
-    fn new(seed: u64, moments: u64) -> Recorder {
+    fn new(seed: u64, moments: u64, has_short_log: bool) -> Recorder {
         let mut recorder = Recorder {
+            has_short_log,
             rng: fastrand::Rng::with_seed(seed),
             marks_rng: fastrand::Rng::with_seed(!seed),
             ..Recorder::counting()
@@ -276,6 +302,7 @@ impl Recorder {
             history: backing.look().expect("the scratch directory is readable"),
             mark: marks.look().expect("the mark's folder is readable"),
             mounting: backing.mounting(),
+            has_short_log: self.has_short_log,
             done: self.done,
         });
     }
@@ -292,8 +319,24 @@ impl Observer for Watcher {
         self.0.mounting()
     }
 
+    fn changed_ns(&self, real: FileIdentity, real_ns: i128) -> i128 {
+        self.0.changed_ns(real, real_ns)
+    }
+
+    fn change_clock_ns(&self) -> Option<i128> {
+        Observer::change_clock_ns(&*self.0)
+    }
+
+    fn booted_ns(&self) -> i128 {
+        self.0.booted_ns()
+    }
+
     fn before_sync(&self) {
         self.0.before_sync();
+    }
+
+    fn before_sync_of_all(&self) {
+        self.0.before_sync_of_all();
     }
 
     fn synced(&self, what: observe::Synced) {
@@ -305,6 +348,9 @@ impl Observer for Watcher {
         None
     }
 }
+
+/// Of two halves, each of which a few long values fill.
+const SHORT_LOG_BYTES: u64 = 128 << 10;
 
 fn options() -> RuntimeOptions {
     RuntimeOptions::default()
@@ -339,9 +385,10 @@ fn count_moments(env: &TestEnv, plan: &Plan) -> Result<u64, String> {
 /// Runs it. The error is a violation in words.
 pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
     let moments = count_moments(env, &plan)?;
+    let has_short_log = plan.image.has_short_log;
     let machine = Machine::start(env, plan.image, plan.identities);
     let mut machine = machine.map_err(|error| error.to_string())?;
-    let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments)));
+    let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments, has_short_log)));
     machine.record(&recorder);
     let mut incarnation = Incarnation {
         cases: Vec::new(),
@@ -357,12 +404,12 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
         let found = machine.backing.tree().map_err(|error| error.to_string())?;
         verify(&plan.legal, &found)?;
         incarnation.models.push(Model::of(&found));
-        let mut worker = Worker::new(buffer, &env.root);
+        let mut worker = Worker::new(buffer, &env.root, &machine.backing);
         recorder.lock().next_step();
         let take = |incarnation: &mut Incarnation, worker: &mut Worker<'_>, step: Step| {
             let fails = matches!(step, Step::WorkFailing);
             machine.side.fail_next(0, u32::from(fails));
-            let taken = incarnation.take_step(worker, step);
+            let taken = incarnation.take_step(worker, step, has_short_log);
             machine.side.fail_next(0, 0);
             taken?;
             // What no moment in the pool comes between is still a change of the backing.
@@ -400,8 +447,17 @@ impl Incarnation {
         self.models.last().expect("there is a first one")
     }
 
-    fn take_step(&mut self, worker: &mut Worker<'_>, step: Step) -> Result<(), String> {
-        let model = self.models.last().expect("there is a first one");
+    fn take_step(
+        &mut self,
+        worker: &mut Worker<'_>,
+        step: Step,
+        has_short_log: bool,
+    ) -> Result<(), String> {
+        let model = self.models.last_mut().expect("there is a first one");
+        if has_short_log {
+            // A new one may have begun with any step, or begin with this one, which tells of no time that is durable.
+            model.settle_times();
+        }
         let mut after = model.clone();
         let opened = script::apply(&step, &mut after);
         self.in_part.push(script::in_part(&step, model));

@@ -40,6 +40,10 @@ pub enum Step {
     Suspend(Id),
     Resume(Id),
     SyncBacking,
+    /// A new log of names and attributes begins.
+    NewLog,
+    /// The same, and a file is synced while it is being made.
+    NewLogBeside(Id),
     /// What background threads would do.
     Work,
     /// The same, and the first sync of the file beside the pool fails.
@@ -79,7 +83,7 @@ const VALUE_BYTES_MAX: usize = 7 << 10;
 
 /// Draws what is done next; nothing if the dice show something that cannot be.
 pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
-    let phrase = match rng.u8(..54) {
+    let phrase = match rng.u8(..60) {
         0..=5 => cut_and_written(rng, model, open),
         6 | 7 => given_back(rng, model, open),
         8 | 9 => gathered(rng, model),
@@ -87,6 +91,9 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
         11 => opened_changed(rng, model, open),
         12..=14 => attributes_and_bytes(rng, model, open),
         15 => changed_twice(rng, model, open),
+        16 => settled_beside(rng, model),
+        17..=19 => chosen_before_pool(rng, model),
+        20 | 21 => filled(rng, model),
         _ => one(rng, model, open).map(|step| vec![step]),
     };
     phrase.unwrap_or_default()
@@ -224,6 +231,46 @@ fn changed_twice(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<
     ])
 }
 
+/// The same of a file that nothing but its attributes is told of, while a new log is being made that does not know it.
+fn settled_beside(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
+    let path = free(rng, model)?;
+    let file = model.next_id();
+    Some(vec![
+        Step::Create(path.clone()),
+        Step::SyncBacking,
+        Step::ChangeMode(path.clone(), 0o711),
+        Step::SetMode(path, 0o600),
+        Step::NewLogBeside(file),
+        Step::NewLog,
+    ])
+}
+
+/// A time that is chosen of what only the page cache has, forgotten by the log, and then the file gets into the pool.
+fn chosen_before_pool(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
+    let path = free(rng, model)?;
+    let file = model.next_id();
+    Some(vec![
+        Step::Create(path.clone()),
+        Step::Append(file, content(rng), false),
+        Step::ChooseTime(path, rng.u64(..SECONDS_END)),
+        Step::NewLog,
+        Step::Sync(file, SyncKind::Data),
+        Step::Work,
+    ])
+}
+
+/// Values that fill a short log.
+fn filled(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
+    let path = pick_with_mode(rng, model)?;
+    let count = rng.usize(3..7);
+    let values = (0..count).map(|_| {
+        let byte = rng.u8(1..);
+        let len = VALUE_BYTES_MAX - rng.usize(..1000);
+        Step::SetExtended(path.clone(), Some(vec![byte; len]))
+    });
+    Some(values.collect())
+}
+
 /// Another value of the extended attribute, or none any more.
 fn extend(rng: &mut fastrand::Rng, model: &Model, path: PathBuf) -> Step {
     let len = match rng.u8(..16) {
@@ -287,6 +334,7 @@ fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
         }
         44 | 45 => Step::ChangeMode(pick_with_mode(rng, model)?, mode(rng)),
         46 => Step::ChooseTime(pick_file(rng, model)?, rng.u64(..SECONDS_END)),
+        49 => Step::NewLog,
         47 | 48 => extend(rng, model, pick_with_mode(&mut rng.clone(), model)?),
         _ => Step::Work,
     };
@@ -434,6 +482,12 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
                 }
             }
         }
+        Step::NewLog => model.settle_times(),
+        Step::NewLogBeside(file) => {
+            model.file(*file).sync();
+            model.sync_mode(*file);
+            model.settle_times();
+        }
         Step::Suspend(file) => model.file(*file).is_shared = true,
         Step::Resume(file) => model.file(*file).is_shared = false,
         Step::Close(_) | Step::Work | Step::WorkFailing | Step::End => {}
@@ -465,6 +519,12 @@ fn allocate(file: &mut File, space: Space, offset: usize, len: usize) {
 /// that others use is written in part, and of a large write any part up to some transaction is there.
 pub fn in_part(step: &Step, before: &Model) -> Vec<Model> {
     let mut models = written_in_part(step, before);
+    if let Step::ChangeMode(path, mode) = step {
+        // It was made and not recorded: then a crash leaves what both allow.
+        let mut common = before.clone();
+        common.narrow_mode(path, *mode);
+        models.push(common);
+    }
     if let Some(file) = changed_file(step) {
         // A time that was chosen goes first.
         let mut moved = before.clone();

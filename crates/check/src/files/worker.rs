@@ -1,7 +1,9 @@
 //! The program: does steps, and reads what it has open.
 
+use super::backing::Backing;
 use super::script::{Space, Step};
-use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity};
+use forebay_files::{AttributeChange, BufferedFile, Directory};
+use forebay_files::{FileBuffer, FileIdentity, SyncKind};
 use forebay_harness::files::{DIRECTORY_MODE, EXTENDED, FILE_MODE, Id, Model};
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, XattrFlags};
@@ -16,15 +18,17 @@ use std::sync::Arc;
 pub struct Worker<'a> {
     buffer: Arc<FileBuffer>,
     root: &'a Path,
+    backing: &'a Backing,
     open: BTreeMap<Id, Arc<BufferedFile>>,
 }
 
 impl Worker<'_> {
     /// One that has opened nothing yet.
-    pub fn new(buffer: Arc<FileBuffer>, root: &Path) -> Worker<'_> {
+    pub fn new<'a>(buffer: Arc<FileBuffer>, root: &'a Path, backing: &'a Backing) -> Worker<'a> {
         Worker {
             buffer,
             root,
+            backing,
             open: BTreeMap::new(),
         }
     }
@@ -126,6 +130,17 @@ impl Worker<'_> {
             Step::Suspend(file) => self.open[file].suspend()?,
             Step::Resume(file) => self.open[file].resume(),
             Step::SyncBacking => self.buffer.sync_backing()?,
+            Step::NewLog => self.buffer.begin_new_log()?,
+            Step::NewLogBeside(file) => {
+                let file = Arc::clone(&self.open[file]);
+                let (told, done) = std::sync::mpsc::channel();
+                self.backing.beside_next_sync_of_all(move || {
+                    // The other end waits for it.
+                    let _ = told.send(file.sync(SyncKind::All));
+                });
+                self.buffer.begin_new_log()?;
+                done.try_recv().expect("all was synced")?;
+            }
             Step::Work => self.buffer.work_once()?,
             // What it could not do is still to be done.
             Step::WorkFailing => drop(self.buffer.work_once()),

@@ -70,7 +70,9 @@ impl Content {
     /// The file is in the pool from now on. The time that a caller chose for what it holds lasts, which write-back moves and puts
     /// back later. The log may tell it no more, since the backing was synced with it.
     pub(super) fn keep_chosen_time(&self, state: &State) -> io::Result<()> {
-        let Some(chosen_ns) = state.chosen_ns.filter(|_| !mutated(Mutant::FilesChosenTimeForgotten))
+        let Some(chosen_ns) = state
+            .chosen_ns
+            .filter(|_| !mutated(Mutant::FilesChosenTimeForgotten))
         else {
             return Ok(());
         };

@@ -107,6 +107,36 @@ pub(crate) struct Told {
     pub changed: Moment,
 }
 
+/// What of an inode was changed after the log's last word: by others, or by a call that a crash cut short.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct Theirs {
+    /// Mode or owner. Then its extended attributes count as theirs too.
+    pub rights: bool,
+    pub values: bool,
+    pub times: bool,
+}
+
+impl Theirs {
+    pub(super) fn is_nothing(self) -> bool {
+        self == Theirs::default()
+    }
+
+    /// As the log has it.
+    pub(super) fn bits(self) -> u8 {
+        u8::from(self.rights) | u8::from(self.values) << 1 | u8::from(self.times) << 2
+    }
+
+    /// None if nothing gives these.
+    pub(super) fn from_bits(bits: u8) -> Option<Theirs> {
+        let has = |bit: u8| bits & 1 << bit != 0;
+        (bits < 1 << 3).then(|| Theirs {
+            rights: has(0),
+            values: has(1),
+            times: has(2),
+        })
+    }
+}
+
 /// What came of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {

@@ -8,13 +8,11 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::attributes::{
-    AttributeChange, Attributes, CAPABILITY, Modified, Moment, Outcome, Told,
-};
+use super::attributes::{AttributeChange, Attributes, CAPABILITY, Modified, Moment, Outcome, Told};
 use super::introduce::{Locked, Stop};
-use super::record::Record;
 use super::outcomes::outcomes;
 use super::proof::Proof;
+use super::record::Record;
 use super::space::{NameSpace, Seen};
 use super::unrecorded::Changed;
 use super::{Inner, Names};

@@ -92,7 +92,10 @@ impl<S: NameSpace> Names<S> {
                     is_subject,
                 }) => (handle, seen, is_subject),
             };
-            let Locked { inner, synced: done } = locked;
+            let Locked {
+                inner,
+                synced: done,
+            } = locked;
             drop(inner);
             match sync.filter(|_| is_subject) {
                 Some(sync) => sync()?,

@@ -6,20 +6,20 @@
 //! one alone says little, since write-back moves it too, and so does recovery: the attributes have to be others than told as
 //! well. Of a time of modification, which write-back moves, that is decided by when the machine started.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 
-use super::attributes::Moment;
+use super::attributes::{Attributes, Moment, Theirs};
 use super::locate::Located;
+use super::media::IDS_MAX;
 use super::permit::Permits;
 use super::record::Record;
 use super::space::{NameSpace, Seen};
 use super::subjects::{Held, hold_same, wanted};
-use super::table::{Node, Table};
+use super::table::Table;
 use crate::metadata::FileId;
-use crate::mutants::{Mutant, mutated};
 
-/// The inodes that others changed. Which those are is recorded before recovery changes anything: it moves their times of
+/// What others changed of inodes. That is recorded before recovery changes anything: it moves their times of
 /// change. Where the log has no room for that, the next recovery decides anew, and takes what this one did for others'. The
 /// root is not among them: Forebay's own mark is there.
 ///
@@ -30,9 +30,9 @@ pub(super) fn judge<S: NameSpace>(
     table: &Table,
     now: &Located<S::Handle>,
     permits: &mut Permits<'_>,
-) -> io::Result<BTreeSet<FileId>> {
-    let mut others = BTreeSet::new();
-    let mut fresh = Vec::new();
+) -> io::Result<BTreeMap<FileId, Theirs>> {
+    let mut others = BTreeMap::new();
+    let mut fresh: BTreeMap<Theirs, Vec<FileId>> = BTreeMap::new();
     let mut is_any = false;
     for (id, node) in table.nodes() {
         let Some(seen) = now.seen.get(&id) else {
@@ -43,46 +43,56 @@ pub(super) fn judge<S: NameSpace>(
             continue;
         }
         is_any = true;
-        if id == FileId::ROOT || mutated(Mutant::FilesOthersChangesUndone) {
+        if id == FileId::ROOT {
             continue;
         }
-        if table.others.contains(&id) {
-            others.insert(id);
-        } else if is_others(space, table, now, (id, node), seen) {
-            others.insert(id);
-            fresh.push(id);
+        if let Some(theirs) = table.others.get(&id) {
+            others.insert(id, *theirs);
+            continue;
+        }
+        let theirs = theirs(space, table, now, (id, &wanted), seen);
+        if !theirs.is_nothing() {
+            others.insert(id, theirs);
+            fresh.entry(theirs).or_default().push(id);
         }
     }
     if is_any {
-        let told = fresh.chunks(super::media::IDS_MAX);
-        let told = told.map(|ids| Record::Others { ids: ids.to_vec() });
+        let told = fresh.iter().flat_map(|(theirs, ids)| {
+            let told = ids.chunks(IDS_MAX);
+            told.map(|ids| Record::Others {
+                theirs: *theirs,
+                ids: ids.to_vec(),
+            })
+        });
         permits.begin_attempt(space, told)?;
     }
     Ok(others)
 }
 
-fn is_others<S: NameSpace>(
+fn theirs<S: NameSpace>(
     space: &S,
     table: &Table,
     now: &Located<S::Handle>,
-    (id, node): (FileId, &Node),
+    (id, wanted): (FileId, &Attributes),
     seen: &Seen,
-) -> bool {
-    let wanted = wanted(node);
+) -> Theirs {
     let known_ns = wanted.changed().map(Moment::ns);
     let is_later = known_ns.is_none_or(|known_ns| seen.changed_ns > known_ns);
     if !is_later || is_recoverys(space, table, seen.changed_ns) {
-        return false;
+        return Theirs::default();
     }
-    // In an earlier boot than this one write-back may have moved it.
-    let is_time_others = wanted.is_time_moved(seen) && seen.changed_ns >= space.booted_ns();
-    wanted.has_other_rights(seen)
-        || is_time_others
-        || match hold_same(space, now, id) {
-            Ok(Held::It(handle)) => wanted.has_other_values(space, &handle).unwrap_or(true),
-            // What is not there any more gets nothing.
-            _ => false,
-        }
+    let rights = wanted.has_other_rights(seen);
+    Theirs {
+        rights,
+        values: rights
+            || match hold_same(space, now, id) {
+                Ok(Held::It(handle)) => wanted.has_other_values(space, &handle).unwrap_or(true),
+                // What is not there any more gets nothing.
+                _ => false,
+            },
+        // In an earlier boot than this one write-back may have moved it.
+        times: wanted.is_time_moved(seen) && seen.changed_ns >= space.booted_ns(),
+    }
 }
 
 /// Whether a recovery was at work then. One that was killed was so until its boot ended, for all that is known.

@@ -49,7 +49,9 @@ impl<H: Clone> Located<H> {
         let Some(place) = self.at.get(&id).and_then(|at| at.first()) else {
             return Ok(None);
         };
-        space.hold(&self.handles[&place.parent], &place.name).map(Some)
+        space
+            .hold(&self.handles[&place.parent], &place.name)
+            .map(Some)
     }
 
     /// Whether the inode has a name.

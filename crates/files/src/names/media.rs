@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::attributes::{Modified, Moment, Outcome, Rights, Told, VALUE_BYTES_MAX};
+use super::attributes::{Modified, Moment, Outcome, Rights, Theirs, Told, VALUE_BYTES_MAX};
 use super::file_system::{MARK_BYTES, Mark};
 use super::proof::{PROOF_BYTES_MAX, Proof};
 use super::record::Record;
@@ -38,7 +38,7 @@ const _: () = assert!(CREATE_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
 const EXTENDED_BYTES_MAX: usize =
     RECORD_HEADER_BYTES + 8 + (8 + 12) + (2 + 255) + (2 + VALUE_BYTES_MAX);
 /// Ids that one record names at most.
-pub(super) const IDS_MAX: usize = (RECORD_BYTES_MAX - RECORD_HEADER_BYTES - 2) / 8;
+pub(super) const IDS_MAX: usize = (RECORD_BYTES_MAX - RECORD_HEADER_BYTES - 3) / 8;
 const _: () = assert!(EXTENDED_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
 const _: () = assert!(IDS_MAX <= u16::MAX as usize, "on the media");
 const _: () = assert!(PROOF_BYTES_MAX <= u8::MAX as usize, "on the media");
@@ -246,9 +246,9 @@ impl Writer<'_> {
                 self.id(*id).put(&before.to_le_bytes());
                 18
             }
-            Record::Others { ids } => {
+            Record::Others { theirs, ids } => {
                 let count = u16::try_from(ids.len()).expect("there are at most IDS_MAX");
-                self.put(&count.to_le_bytes());
+                self.put(&[theirs.bits()]).put(&count.to_le_bytes());
                 for id in ids {
                     self.id(*id);
                 }
@@ -414,9 +414,11 @@ impl Reader<'_> {
                 before: u64::from_le_bytes(self.array()?),
             },
             19 => {
+                let [bits] = self.array()?;
+                let theirs = Theirs::from_bits(bits)?;
                 let count = usize::from(u16::from_le_bytes(self.array()?));
                 let ids: Option<Vec<FileId>> = (0..count).map(|_| self.id()).collect();
-                Record::Others { ids: ids? }
+                Record::Others { theirs, ids: ids? }
             }
             21 => Record::Recovering {
                 boot: self.array()?,

@@ -98,9 +98,13 @@ fn examples() -> Vec<Record> {
     records.extend([
         Record::Settled { id, before: 3 },
         Record::Others {
+            theirs: Theirs::from_bits(5).unwrap(),
             ids: vec![id; IDS_MAX],
         },
-        Record::Others { ids: Vec::new() },
+        Record::Others {
+            theirs: Theirs::default(),
+            ids: Vec::new(),
+        },
         Record::Recovering {
             boot: [7; BOOT_BYTES],
             at: told.changed,

@@ -20,8 +20,8 @@ mod media;
 mod next_log;
 mod operations;
 mod outcomes;
-mod pool;
 mod permit;
+mod pool;
 mod proof;
 mod real;
 mod real_attributes;
@@ -46,8 +46,8 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::Log;
-use record::Record;
 use next_log::NextLog;
+use record::Record;
 
 use crate::mutants::{Mutant, mutated};
 
@@ -321,7 +321,9 @@ impl Inner {
     fn is_for_next_log(&self, records: &[Record]) -> bool {
         let is_introduced = |id: &FileId| {
             let by_these = |record: &Record| match record {
-                Record::Introduce { id: other, .. } | Record::Create { id: other, .. } => other == id,
+                Record::Introduce { id: other, .. } | Record::Create { id: other, .. } => {
+                    other == id
+                }
                 _ => false,
             };
             self.introduced.contains(id) || records.iter().any(by_these)

@@ -92,10 +92,9 @@ impl<S: NameSpace> Names<S> {
             let place = self.place(inner, directory, name)?;
             inner.check()?;
             match self.space.look(directory, name)? {
-                Some(seen) if seen.identity == made.identity => {
-                    self.ensure(inner, directory, &seen, place, Need::Passing)
-                        .map(drop)
-                }
+                Some(seen) if seen.identity == made.identity => self
+                    .ensure(inner, directory, &seen, place, Need::Passing)
+                    .map(drop),
                 _ => Ok(()),
             }
         });

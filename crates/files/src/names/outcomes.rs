@@ -65,7 +65,10 @@ pub(super) fn outcomes(
         }),
     }
     if asks_for_rights || Rights::of(before) != Rights::of(after) {
-        outcomes.push(Outcome::Rights(Rights::of(after), Rights::of(before).owner()));
+        outcomes.push(Outcome::Rights(
+            Rights::of(after),
+            Rights::of(before).owner(),
+        ));
     }
     Some(outcomes)
 }

@@ -214,5 +214,9 @@ impl NamesRecovery for RealRecovery {
 
 fn open_for_writing(held: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(link_of(held.as_fd()), flags, Mode::empty())?)
+    Ok(rustix::fs::open(
+        link_of(held.as_fd()),
+        flags,
+        Mode::empty(),
+    )?)
 }

@@ -8,10 +8,11 @@
 //! when every inode that stays has its own. So a crash in the middle leaves nothing that the next try
 //! could not find again: under a name that the log mentions, or a staged one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::attributes::Theirs;
 use super::judge::judge;
 use super::locate::{Located, staged_name};
 use super::permit::Permits;
@@ -48,8 +49,8 @@ pub(crate) struct Reconciled<S: NameSpace> {
     pub(super) table: Table,
     pub(super) now: Located<S::Handle>,
     lost: BTreeMap<FileId, String>,
-    /// Inodes that others changed after what the log tells of their attributes.
-    pub(super) others: BTreeSet<FileId>,
+    /// What others changed of inodes after what the log tells of their attributes.
+    pub(super) others: BTreeMap<FileId, Theirs>,
     /// What must not get its data, since too many could read that; why, in words.
     pub(super) barred: BTreeMap<FileId, String>,
 }
@@ -179,16 +180,21 @@ pub(super) fn reconcile<S: NameSpace>(
         known.expect("what was made anew is known");
     }
     permits.tell(&mut reconciled.table);
-    let others = reconciled.others.iter().map(|id| others_changed(&reconciled.path(*id)));
+    let others = reconciled.others.iter();
+    let others = others.map(|(id, theirs)| others_changed(&reconciled.path(*id), *theirs));
     let others: Vec<String> = others.collect();
     reconciled.complaints.extend(others);
     Ok(reconciled)
 }
 
-fn others_changed(path: &Path) -> String {
+fn others_changed(path: &Path, theirs: Theirs) -> String {
+    let kept = match theirs.rights {
+        true => "it has no more rights than both allow, and keeps the extended attributes",
+        false => "it keeps the extended attributes or times",
+    };
     format!(
-        "{}: it was changed without us after its last change here: it has no more rights than both allow, and otherwise \
-         the attributes that it was given then",
+        "{}: it was changed after its last recorded change, by others or by a call that a crash cut short: {kept} that it was \
+         given then",
         path.display()
     )
 }
@@ -437,10 +443,22 @@ impl<'a, S: NameSpace> Work<'a, '_, S> {
 
     fn remove(&mut self, id: FileId, place: &Place) -> io::Result<()> {
         self.change()?;
-        let is_directory = is_directory(self.node(id).mode);
+        let node = self.node(id);
+        let is_directory = is_directory(node.mode);
+        let is_last = self.now.at.get(&id).is_some_and(|at| at.len() == 1);
+        // It may have names that the log does not know, and attributes that are to be restored.
+        let held = match is_last && !node.attributes.is_empty() {
+            true => self.now.hold(self.space, id)?,
+            false => None,
+        };
         self.within(&[place.parent], |space, handles| {
             space.remove(&handles[&place.parent], &place.name, is_directory)
         })?;
+        if let Some(held) = held
+            && self.space.seen(&held)?.links > 0
+        {
+            self.now.elsewhere.insert(id, held);
+        }
         self.disappears(id, place);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What the namespace log has to say, one record each.
 
-use super::attributes::{Moment, Outcome, Told};
+use super::attributes::{Moment, Outcome, Theirs, Told};
 use super::file_system::Mark;
 use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
@@ -50,8 +50,8 @@ pub(crate) enum Record {
     },
     /// What was told of the inode's attributes before this stamp is durable in the backing, or something newer is.
     Settled { id: FileId, before: u64 },
-    /// Recovery found that others had changed these inodes after what the log tells of.
-    Others { ids: Vec<FileId> },
+    /// Recovery found that this of these inodes had been changed after what the log tells of.
+    Others { theirs: Theirs, ids: Vec<FileId> },
     /// Recovery has been at work, and may have changed inodes, from this moment on (or up to it, where it ends).
     Recovering {
         boot: [u8; BOOT_BYTES],

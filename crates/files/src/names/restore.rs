@@ -29,14 +29,11 @@ impl<S: NameSpace> Names<S> {
     /// of it is durable there when this returns. Idempotent. Returns what failed and may be tried again, in words. What the file
     /// system refuses to this user, has no room for or cannot have is among the complaints, as are files that are not
     /// where they were found.
-    pub(crate) fn restore(
-        &self,
-        found: &mut Reconciled<S>,
-        kept: &HashSet<FileId>,
-    ) -> Vec<String> {
+    pub(crate) fn restore(&self, found: &mut Reconciled<S>, kept: &HashSet<FileId>) -> Vec<String> {
         let mut inner = self.lock();
         let mut subjects = subjects(found);
-        subjects.retain(|subject| !kept.contains(&subject.id) && found.is_barred(subject.id).is_none());
+        subjects
+            .retain(|subject| !kept.contains(&subject.id) && found.is_barred(subject.id).is_none());
         let mut work = Restoring {
             space: &self.space,
             permits: Permits::new(inner.recovery_log()),
@@ -125,11 +122,7 @@ impl<S: NameSpace> Restoring<'_, '_, S> {
     }
 
     /// Does it with each inode that is where it was found.
-    fn each(
-        &mut self,
-        subjects: &[Subject],
-        mut act: impl FnMut(&mut Self, &S::Handle, &Subject),
-    ) {
+    fn each(&mut self, subjects: &[Subject], mut act: impl FnMut(&mut Self, &S::Handle, &Subject)) {
         for subject in subjects {
             match hold_same(self.space, &self.found.now, subject.id) {
                 Ok(Held::It(handle)) => act(self, &handle, subject),
@@ -239,7 +232,7 @@ impl<S: NameSpace> Restoring<'_, '_, S> {
             node.or_else(|| self.found.table.node(subject.id)?.attributes.rights())
         });
         if let Some(rights) = rights.filter(|_| has_mode) {
-            let mode = match subject.is_others {
+            let mode = match subject.theirs.rights {
                 true => self.common_mode(handle, subject, &seen, rights)?,
                 false => owned_mode(&seen, rights),
             };
@@ -247,7 +240,11 @@ impl<S: NameSpace> Restoring<'_, '_, S> {
                 self.space.change(handle, &AttributeChange::Mode(mode))?;
             }
         }
-        match subject.wanted.times(&seen).filter(|_| !subject.is_others) {
+        match subject
+            .wanted
+            .times(&seen)
+            .filter(|_| !subject.theirs.times)
+        {
             Some(times) => self.space.change(handle, &AttributeChange::Times(&times)),
             None => Ok(()),
         }
@@ -279,7 +276,9 @@ impl<S: NameSpace> Restoring<'_, '_, S> {
         match result {
             Ok(()) => {}
             Err(error) if is_refusal(&error) => self.complain(subject, what, &error.to_string()),
-            Err(error) => self.failed.push(could_not(subject, what, &error.to_string())),
+            Err(error) => self
+                .failed
+                .push(could_not(subject, what, &error.to_string())),
         }
     }
 
@@ -290,7 +289,7 @@ impl<S: NameSpace> Restoring<'_, '_, S> {
 
 /// Whether what the log says of an extended attribute is to be so. Where others changed the inode, only a capability goes.
 fn is_ours(subject: &Subject, name: &OsStr) -> bool {
-    !subject.is_others || (name == CAPABILITY && !subject.wanted.has_value(name))
+    !subject.theirs.values || (name == CAPABILITY && !subject.wanted.has_value(name))
 }
 
 /// Without privileges of another user than was meant.

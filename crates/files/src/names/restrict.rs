@@ -37,8 +37,13 @@ impl<S: NameSpace> Names<S> {
 
     fn restrict_one(&self, handle: &S::Handle, subject: &Subject) -> io::Result<()> {
         let space = &self.space;
+        // One that is as told was given to what the file holds: a change of that would have taken it, and what the pool had was
+        // drained before.
         let capability = OsStr::new(CAPABILITY);
-        if subject.is_file() && subject.wanted.told_of(capability).is_some() {
+        if let Some(told) = subject.wanted.told_of(capability)
+            && subject.is_file()
+            && space.value(handle, capability)?.as_deref() != told
+        {
             unless_refused(space.change(handle, &AttributeChange::Remove(capability)))?;
         }
         let seen = space.seen(handle)?;
@@ -69,7 +74,7 @@ impl<S: NameSpace> Names<S> {
         seen: &Seen,
     ) -> io::Result<()> {
         let owner = subject.owner(seen);
-        let between = match subject.is_others {
+        let between = match subject.theirs.rights {
             // Whose it was is not known any more once it is changed.
             true => owner,
             false => (self.space.user(), owner.1),

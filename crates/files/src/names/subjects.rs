@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::path::PathBuf;
 
-use super::attributes::{ACCESS_LIST, Attributes, Owner, Rights};
+use super::attributes::{ACCESS_LIST, Attributes, Owner, Rights, Theirs};
 use super::locate::Located;
 use super::outcomes::made_with;
 use super::reconcile::Reconciled;
@@ -33,8 +33,8 @@ pub(super) struct Subject {
     /// Bits of its kind.
     kind: u32,
     pub wanted: Attributes,
-    /// Others have changed it after all that.
-    pub is_others: bool,
+    /// What others have changed of it after all that.
+    pub theirs: Theirs,
 }
 
 impl Subject {
@@ -56,7 +56,7 @@ impl Subject {
     pub fn owner(&self, seen: &Seen) -> Owner {
         let found = Rights::of(seen).owner();
         match self.wanted.rights() {
-            Some(rights) if !self.is_others || self.wanted.had_owner(found) => rights.owner(),
+            Some(rights) if !self.theirs.rights || self.wanted.had_owner(found) => rights.owner(),
             _ => found,
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn subjects<S: NameSpace>(found: &Reconciled<S>) -> Vec<Subject> {
                 path: found.path(id),
                 kind: node.mode & KIND_BITS,
                 wanted,
-                is_others: found.others.contains(&id),
+                theirs: found.others.get(&id).copied().unwrap_or_default(),
             })
         })
         .collect();

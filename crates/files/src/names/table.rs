@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 
-use super::attributes::{Attributes, Moment};
+use super::attributes::{Attributes, Moment, Theirs};
 use super::file_system::Mark;
 use super::record::Record;
 use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
@@ -69,8 +69,8 @@ pub(crate) struct Table {
     pub(crate) reconciling: bool,
     /// When recoveries were at work.
     pub(crate) attempts: Vec<Attempt>,
-    /// Inodes that others had changed before those.
-    pub(crate) others: BTreeSet<FileId>,
+    /// What others had changed before those.
+    pub(crate) others: BTreeMap<FileId, Theirs>,
     /// In which mounting of each device all of it was done.
     pub(crate) mountings: BTreeMap<u64, Mounting>,
     /// Which file system each device is.
@@ -220,7 +220,9 @@ impl Table {
                 self.known(*id)?.attributes.apply(*told, outcome);
             }
             Record::Settled { id, before } => self.known(*id)?.attributes.settle(*before),
-            Record::Others { ids } => self.others.extend(ids),
+            Record::Others { theirs, ids } => {
+                self.others.extend(ids.iter().map(|id| (*id, *theirs)));
+            }
             Record::Recovering { boot, at, ends } => self.recovering(*boot, *at, *ends),
         }
         Ok(())

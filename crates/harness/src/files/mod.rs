@@ -5,4 +5,4 @@ mod tree;
 mod versions;
 
 pub use model::{DIRECTORY_MODE, FILE_MODE, File, Id, Model, Thing};
-pub use tree::{EXTENDED, Inode, Kind, Node, Numbers, ROOT, Tree};
+pub use tree::{Changed, EXTENDED, Inode, Kind, Node, Numbers, ROOT, Tree};

@@ -209,6 +209,13 @@ impl Model {
         *modes = Versions::new(mode);
     }
 
+    /// A mode that allows no more than it does and this one, and no privileges to files.
+    pub fn narrow_mode(&mut self, path: &Path, mode: u32) {
+        let id = self.names[path];
+        let modes = self.modes.get_mut(&id).expect("it is no link");
+        *modes = Versions::new(modes.current() & mode & 0o777);
+    }
+
     /// Another value of the extended attribute, or none; `durable` or from the next sync on.
     pub fn set_extended(&mut self, path: &Path, value: Option<Vec<u8>>, durable: bool) {
         let id = self.names[path];

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,24 @@ pub struct Node {
     pub extended: Option<Vec<u8>>,
     /// When it was modified, in seconds, if that was chosen: before [`CHOSEN_SECONDS_END`].
     pub modified: Option<u64>,
+    /// When anything of it was changed.
+    pub changed: Changed,
+}
+
+/// A moment by which no two nodes differ.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changed(pub i128);
+
+impl PartialEq for Changed {
+    fn eq(&self, _: &Changed) -> bool {
+        true
+    }
+}
+
+impl Eq for Changed {}
+
+impl Hash for Changed {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// The extended attribute that is looked at, of files and directories.
@@ -133,6 +152,9 @@ impl Tree {
                         _ => extended_of(&entry.path())?,
                     },
                     modified: chosen,
+                    changed: Changed(
+                        i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec()),
+                    ),
                     kind,
                 };
                 tree.nodes.insert(inode, node);

@@ -7,15 +7,15 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::tree::Keep;
+use super::disk::Keep;
 use super::{Crash, Step, World};
 use crate::metadata::FileId;
-use crate::names::attributes::{Modified, Moment, Outcome, Rights, Told};
+use crate::names::attributes::{Modified, Moment, Outcome, Rights, Theirs, Told};
 use crate::names::file_system::Mark;
 use crate::names::log::Log;
 use crate::names::log::tests::MemoryArea;
-use crate::names::record::Record;
 use crate::names::proof::Proof;
+use crate::names::record::Record;
 use crate::names::space::{BOOT_BYTES, Creation, Identity, Mounting, Place, Renaming};
 
 /// Every kind of operation, with a checkpoint in between, after which the other half of the log counts.
@@ -256,7 +256,13 @@ fn every_outcome() -> Vec<Record> {
     };
     let mut records: Vec<Record> = (77..).zip(outcomes).map(record).collect();
     records.push(Record::Settled { id, before: 80 });
+    let theirs = Theirs {
+        rights: true,
+        values: true,
+        times: false,
+    };
     records.push(Record::Others {
+        theirs,
         ids: vec![FileId(3), FileId(7)],
     });
     records.push(Record::Create {
