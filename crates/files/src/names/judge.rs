@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::attributes::{Attributes, Moment, Theirs};
-use super::locate::Located;
+use super::locate::{Held, Located, hold_same};
 use super::media::IDS_MAX;
 use super::permit::Permits;
 use super::record::Record;
 use super::space::{NameSpace, Seen};
-use super::subjects::{Held, hold_same, wanted};
 use super::table::Table;
 use crate::metadata::FileId;
 
@@ -38,7 +37,7 @@ pub(super) fn judge<S: NameSpace>(
         let Some(seen) = now.seen.get(&id) else {
             continue;
         };
-        let wanted = wanted(node);
+        let wanted = node.wanted();
         if now.is_unbroken(node) || wanted.is_empty() {
             continue;
         }

@@ -323,3 +323,39 @@ fn key(identity: &Identity) -> (u64, Proof) {
     };
     (identity.inode, proof)
 }
+
+/// What becomes of an inode whose attributes are to be restored.
+pub(super) enum Held<H> {
+    It(H),
+    /// It has no name.
+    Nothing,
+    /// Another one has its name now, or none has.
+    Another,
+}
+
+/// Holds the very inode that was found or made, if it is there still: others may be at work.
+pub(super) fn hold_same<S: NameSpace>(
+    space: &S,
+    now: &Located<S::Handle>,
+    id: FileId,
+) -> io::Result<Held<S::Handle>> {
+    let held = match now.handles.get(&id) {
+        Some(directory) => Some(directory.clone()),
+        None => match now.hold(space, id) {
+            Err(error) if is_missing(&error) => return Ok(Held::Another),
+            held => held?,
+        },
+    };
+    let (Some(handle), Some(known)) = (held, now.seen.get(&id)) else {
+        return Ok(Held::Nothing);
+    };
+    Ok(match space.seen(&handle)?.identity == known.identity {
+        true => Held::It(handle),
+        false => Held::Another,
+    })
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ESTALE))
+}

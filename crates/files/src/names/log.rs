@@ -45,6 +45,15 @@ pub(crate) struct Log {
     has_attributes: bool,
 }
 
+/// A log that is being made.
+pub(super) struct NextLog {
+    /// Which it is: a sync that began before it was prepared does not tell that it may count.
+    pub(super) number: u64,
+    pub(super) records: Vec<Record>,
+    /// So many of them were there from the beginning.
+    pub(super) carried: usize,
+}
+
 impl Log {
     /// Reads the half that counts; nothing if no log was ever begun here.
     pub(crate) fn open(area: Arc<dyn LogArea>) -> io::Result<(Log, Vec<Record>)> {

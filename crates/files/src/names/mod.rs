@@ -10,6 +10,7 @@
 mod attributes;
 mod change;
 mod compare;
+mod errors;
 mod file_system;
 mod handles;
 mod introduce;
@@ -45,8 +46,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use log::Log;
-use next_log::NextLog;
+use errors::{damaged, no_room};
+use log::{Log, NextLog};
 use record::Record;
 
 use crate::mutants::{Mutant, mutated};
@@ -393,19 +394,4 @@ fn is_change(record: &Record) -> bool {
             | Record::Others { .. }
             | Record::Recovering { .. }
     )
-}
-
-fn no_room() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::StorageFull,
-        "the namespace log is too small for what is buffered; make the pool larger",
-    )
-}
-
-fn damaged(found: &str) -> io::Error {
-    let text = format!(
-        "the namespace log contradicts itself: {found}; the medium lost data: check the pool with \
-         `forebay check`"
-    );
-    io::Error::new(io::ErrorKind::InvalidData, text)
 }

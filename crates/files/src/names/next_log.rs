@@ -4,10 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::MutexGuard;
 
+use super::errors::{damaged, no_room};
+use super::log::NextLog;
 use super::record::Record;
 use super::space::NameSpace;
 use super::table::Table;
-use super::{Inner, Names, damaged, is_change, no_room};
+use super::{Inner, Names, is_change};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 
@@ -16,15 +18,6 @@ const ROOM_BYTES: u64 = 128 << 10;
 /// Attributes that a log tells of for longer than this are made durable in the backing, as file systems do
 /// after a while with all that they have.
 pub(super) const ATTRIBUTES_AGE_NS: i128 = 30_000_000_000;
-
-/// A log that is being made.
-pub(super) struct NextLog {
-    /// Which it is: a sync that began before it was prepared does not tell that it may count.
-    number: u64,
-    pub(super) records: Vec<Record>,
-    /// So many of them were there from the beginning.
-    carried: usize,
-}
 
 impl<S: NameSpace> Names<S> {
     /// Whether the log is so full that [`Names::checkpoint`] should be called.

@@ -197,7 +197,7 @@ impl<S: NameSpace> Names<S> {
         from: (&S::Handle, &OsStr),
         to: (&S::Handle, &OsStr),
         how: Renaming,
-    ) -> Result<Option<(Record, Option<FileId>)>, Stop<S::Handle>> {
+    ) -> Result<Prepared, Stop<S::Handle>> {
         let old = self.place(inner, from.0, from.1)?;
         let new = self.place(inner, to.0, to.1)?;
         let subject = self.look(from.0, from.1)?;
@@ -302,6 +302,9 @@ impl<S: NameSpace> Names<S> {
         })
     }
 }
+
+/// The record of a rename, and the inode that loses its name; none if nothing is to be done.
+type Prepared = Option<(Record, Option<FileId>)>;
 
 /// What records that an inode was made.
 struct Made {

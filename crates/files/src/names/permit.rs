@@ -8,7 +8,6 @@ use super::attributes::{AttributeChange, Moment, Outcome, Rights, Told};
 use super::record::Record;
 use super::recovery_log::RecoveryLog;
 use super::space::{KIND_BITS, NameSpace};
-use super::subjects::wanted;
 use super::table::Table;
 use crate::metadata::FileId;
 
@@ -90,7 +89,7 @@ impl<'a> Permits<'a> {
             return Ok(false);
         }
         let node = table.node(id);
-        let is_told = node.is_some_and(|node| wanted(node).rights().is_some());
+        let is_told = node.is_some_and(|node| node.wanted().rights().is_some());
         if !is_told && !self.told.contains_key(&id) {
             let changed = node.and_then(|node| node.attributes.changed());
             let told = Told {

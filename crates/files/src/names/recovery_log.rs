@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::io;
 
+use super::errors::{damaged, no_room};
 use super::log::Log;
 use super::record::Record;
 use super::space::Identity;
-use super::{damaged, no_room};
 use crate::metadata::FileId;
 
 /// See the module.

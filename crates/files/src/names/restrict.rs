@@ -9,9 +9,10 @@ use super::Names;
 use super::attributes::{AttributeChange, CAPABILITY, Rights};
 use super::change::is_absent;
 use super::compare::{GROUP_BITS, NOT_OWNERS_BITS};
+use super::locate::{Held, hold_same};
 use super::reconcile::Reconciled;
 use super::space::{KIND_BITS, NameSpace, PRIVILEGE_BITS, Seen};
-use super::subjects::{Held, Subject, hold_same, subjects};
+use super::subjects::{Subject, subjects};
 use crate::mutants::{Mutant, mutated};
 
 impl<S: NameSpace> Names<S> {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 
-use super::attributes::{Attributes, Moment, Theirs};
+use super::attributes::{ACCESS_LIST, Attributes, Moment, Theirs};
 use super::file_system::Mark;
+use super::outcomes::made_with;
 use super::record::Record;
 use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
@@ -47,6 +48,19 @@ impl Node {
     /// Its last identity.
     pub(crate) fn identity(&self) -> Identity {
         *self.identities.last().expect("a node has an identity")
+    }
+
+    /// What its attributes are to be. One that was made anew has the rights that it was made with, and so has one of which
+    /// an access list is told that it was made with: that comes with these.
+    pub(super) fn wanted(&self) -> Attributes {
+        let mut wanted = self.attributes.clone();
+        let has_list = wanted.told_of(ACCESS_LIST.as_ref()).is_some();
+        if (self.is_remade || has_list)
+            && let Some(rights) = self.creation.as_ref().and_then(made_with)
+        {
+            wanted.had_rights(rights);
+        }
+        wanted
     }
 }
 
