@@ -363,6 +363,55 @@ fn a_write_right_behind_a_time_that_is_chosen_ends_it_however_it_meets_it() {
     set_observer(None);
 }
 
+/// A machine that has lost what a test takes back: no time of change tells of that.
+struct Lossy(u64);
+
+impl Observer for Lossy {
+    fn identity(&self, _: FileIdentity) -> Option<SeenIdentity> {
+        None
+    }
+    fn mounting(&self) -> u64 {
+        self.0
+    }
+    fn changed_ns(&self, _: FileIdentity, _: i128) -> i128 {
+        0
+    }
+    fn before_sync(&self) {}
+    fn synced(&self, _: Synced) {}
+}
+
+#[test]
+fn a_file_that_is_gone_keeps_no_other_one_from_its_attributes() {
+    set_observer(Some(Rc::new(Lossy(1))));
+    let rig = Rig::new(4 << 20);
+    fs::write(rig.path("gone"), "older").expect("write");
+    let buffer = old_file(&rig);
+    for name in ["gone", "file"] {
+        let file = buffer.adopt(open_file(&rig.path(name))).expect("adopt");
+        file.sync(SyncKind::All).expect("fsync");
+        file.write_at(0, b"newer", true).expect("write");
+        let change = AttributeChange::Mode(0o755);
+        let changed = buffer.change_attributes(&*file.backing(), &change);
+        changed.expect("chmod");
+    }
+    drop(buffer);
+    change_mode(&rig);
+    fs::remove_file(rig.path("gone")).expect("remove");
+    set_observer(Some(Rc::new(Lossy(2))));
+    let mode = || {
+        let found = fs::metadata(rig.path("file")).expect("stat");
+        found.permissions().mode() & 0o777
+    };
+    for _ in 0..2 {
+        let error = rig.open().expect_err("a file is gone").to_string();
+        assert!(error.starts_with("gone"), "{error}");
+        assert_eq!(mode(), 0o755);
+        assert_eq!(fs::read(rig.path("file")).expect("read"), b"newer");
+    }
+    // What others do about it until the next try is theirs.
+    set_observer(None);
+}
+
 #[test]
 fn errors_are_the_backings_and_nothing_is_recorded_then() {
     let rig = Rig::new(4 << 20);

@@ -109,7 +109,10 @@ fn narrowed(
     if subject.is_directory() {
         narrow |= rights.mode & libc::S_ISVTX;
     }
-    if subject.is_file() && !mutated(Mutant::FilesSetIdBeforeData) {
+    if mutated(Mutant::FilesSetIdBeforeData) {
+        return rights.mode;
+    }
+    if subject.is_file() {
         narrow &= !PRIVILEGE_BITS;
     }
     narrow
