@@ -10,6 +10,15 @@ pub(super) fn no_room() -> io::Error {
     )
 }
 
+/// It would say what cannot be.
+pub(super) fn refused(found: &str) -> io::Error {
+    let text = format!(
+        "names cannot be changed like this: the namespace log would contradict itself ({found}); nothing was recorded: \
+         sync the file system, recover the pool, and report this"
+    );
+    io::Error::other(text)
+}
+
 /// It says what cannot be.
 pub(super) fn damaged(found: &str) -> io::Error {
     let text = format!(

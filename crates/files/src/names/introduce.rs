@@ -221,6 +221,43 @@ impl<S: NameSpace> Names<S> {
             .ok_or_else(moved_by_others)
     }
 
+    /// Whether a directory is another one or in it, by what the log knows. Where that says so it looks again where the
+    /// directory is: others may have moved it, or one on the way there.
+    ///
+    /// # Errors
+    /// As [`Names::ensure`].
+    pub(super) fn is_under(
+        &self,
+        inner: &mut Locked<'_>,
+        (directory, id): (&S::Handle, FileId),
+        other: FileId,
+    ) -> Result<bool, Stop<S::Handle>> {
+        if !inner.table.is_under(id, other) {
+            return Ok(false);
+        }
+        // Each is introduced where it is before what is in it, so none comes to be in itself on the way.
+        self.walk(inner, &self.space.path(directory)?)?;
+        Ok(inner.table.is_under(id, other))
+    }
+
+    /// The same as [`Names::ensure`], in a directory that may not be any more where the log has it.
+    pub(super) fn ensure_in(
+        &self,
+        inner: &mut Locked<'_>,
+        directory: &S::Handle,
+        seen: &Seen,
+        place: Place,
+        need: Need,
+    ) -> Result<FileId, Stop<S::Handle>> {
+        if let Some(id) = inner.table.find(&seen.identity)
+            && seen.is_directory()
+            && self.is_under(inner, (directory, place.parent), id)?
+        {
+            return Err(moved_by_others().into());
+        }
+        self.ensure(inner, directory, seen, place, need)
+    }
+
     /// The id of what was seen at a place, which the log knows to be there from now on.
     pub(super) fn ensure(
         &self,
@@ -232,6 +269,10 @@ impl<S: NameSpace> Names<S> {
     ) -> Result<FileId, Stop<S::Handle>> {
         let known = inner.table.find(&seen.identity);
         if let Some(id) = known {
+            if seen.is_directory() && inner.table.is_under(place.parent, id) {
+                // Moved while we looked.
+                return Err(moved_by_others().into());
+            }
             // The next log may not know it yet.
             inner.introduce_again(id)?;
         }
@@ -242,15 +283,21 @@ impl<S: NameSpace> Names<S> {
             if node.names.contains(&place) {
                 return Ok(id);
             }
-            // A name that another program gave it. With one name in all, the old one is gone.
-            let old = node.names.first().cloned();
-            let record = match old {
-                Some(from) if seen.links == 1 || seen.is_directory() => Record::Rename {
+            // A name that another program gave it. With one name in all, the old ones are gone. The log has it under one at
+            // any time: what has none would be removed.
+            let is_only = seen.links == 1 || seen.is_directory();
+            let mut old: Vec<Place> = node.names.iter().cloned().collect();
+            let last = old.pop();
+            for place in old.into_iter().filter(|_| is_only) {
+                inner.tell(vec![Record::Unlink { id, place }])?;
+            }
+            let record = match last.filter(|_| is_only) {
+                Some(from) => Record::Rename {
                     id,
                     from,
                     to: place,
                 },
-                _ => Record::Link { id, place },
+                None => Record::Link { id, place },
             };
             inner.tell(vec![record])?;
             return Ok(id);

@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use errors::{damaged, no_room};
+use errors::{damaged, no_room, refused};
 use log::{Log, NextLog};
 use record::Record;
 
@@ -285,7 +285,8 @@ impl Inner {
             .try_for_each(|record| self.learn(record))
     }
 
-    /// Records are durable when this returns; the table does not know of them.
+    /// Records are durable when this returns; the table does not know of them. Nothing is appended that could not be read
+    /// again: the table has what the log says, so what fits the one fits the other.
     fn write(&mut self, records: &[Record]) -> io::Result<()> {
         let error = match self.append(records) {
             Err(error) if self.broken.is_none() => error,
@@ -304,6 +305,9 @@ impl Inner {
             return Ok(());
         }
         self.check()?;
+        self.table
+            .check_all(records)
+            .map_err(|found| refused(&found))?;
         let is_for_next = self.is_for_next_log(records);
         if !self.log.append(records)? {
             return Err(no_room());
@@ -319,7 +323,8 @@ impl Inner {
 
     /// Whether the next log gets the records: it may name no inode that nothing introduces there, or no open could read it.
     /// That attributes are settled which it does not tell of need not be said there; of anything else the inodes are known.
-    fn is_for_next_log(&self, records: &[Record]) -> bool {
+    /// Were they not, that log is given up: this one goes on until another is made.
+    fn is_for_next_log(&mut self, records: &[Record]) -> bool {
         let is_introduced = |id: &FileId| {
             let by_these = |record: &Record| match record {
                 Record::Introduce { id: other, .. } | Record::Create { id: other, .. } => {
@@ -329,14 +334,21 @@ impl Inner {
             };
             self.introduced.contains(id) || records.iter().any(by_these)
         };
-        let needed = |record: &Record| record.needs();
-        let is_complete = records.iter().flat_map(needed).all(|id| is_introduced(&id));
+        // In a directory that has no name any more the log has what others took out of it. Nothing is looked for there.
+        let is_gone = |id: &FileId| {
+            let node = self.table.node(*id);
+            node.is_none_or(|node| node.names.is_empty())
+        };
+        let is_complete = records.iter().all(|record| {
+            let mut directories = record.directories().into_iter().flatten();
+            record.subject().is_none_or(|id| is_introduced(&id))
+                && directories.all(|id| is_introduced(&id) || is_gone(&id))
+        });
         let settles = matches!(records.first(), Some(Record::Settled { .. }));
-        let is_checked = !mutated(Mutant::FilesNotIntroduced);
-        assert!(
-            is_complete || settles || !is_checked,
-            "what is recorded names known inodes: {records:?}"
-        );
+        if !is_complete && !settles && !mutated(Mutant::FilesNotIntroduced) {
+            assert!(!cfg!(test), "no test gives one up: {records:?}");
+            self.next_log = None;
+        }
         is_complete || mutated(Mutant::FilesSettledUnintroduced)
     }
 

@@ -158,7 +158,7 @@ impl<S: NameSpace> Names<S> {
                 return Err(refusal(libc::ENOTEMPTY).into());
             }
             let need = Need::Passing;
-            let id = self.ensure(inner, directory, &victim, place.clone(), need)?;
+            let id = self.ensure_in(inner, directory, &victim, place.clone(), need)?;
             Ok((id, place))
         })?;
         let record = Record::Unlink { id, place };
@@ -211,8 +211,8 @@ impl<S: NameSpace> Names<S> {
         }
         self.check_renameable(&subject, from, target.as_ref(), to, how)?;
         let need = Need::Lasting;
-        let id = self.ensure(inner, from.0, &subject, old.clone(), need)?;
-        if inner.table.is_under(new.parent, id) {
+        let id = self.ensure_in(inner, from.0, &subject, old.clone(), need)?;
+        if self.is_under(inner, (to.0, new.parent), id)? {
             return Err(refusal(libc::EINVAL).into());
         }
         let mut victim = None;
@@ -221,8 +221,9 @@ impl<S: NameSpace> Names<S> {
                 Renaming::Exchange => Need::Lasting,
                 _ => Need::Passing,
             };
-            let target = self.ensure(inner, to.0, target, new.clone(), need)?;
-            if how == Renaming::Exchange && inner.table.is_under(old.parent, target) {
+            let target = self.ensure_in(inner, to.0, target, new.clone(), need)?;
+            let is_exchange = how == Renaming::Exchange;
+            if is_exchange && self.is_under(inner, (from.0, old.parent), target)? {
                 return Err(refusal(libc::EINVAL).into());
             }
             victim = Some(target);

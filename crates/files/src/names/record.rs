@@ -73,19 +73,26 @@ impl Record {
         }
     }
 
-    /// The inodes that have to be known for it.
-    pub(super) fn needs(&self) -> Vec<FileId> {
-        let mut needed: Vec<FileId> = self.changed_directories().into_iter().flatten().collect();
+    /// The directories that it names.
+    pub(super) fn directories(&self) -> [Option<FileId>; 2] {
         match self {
-            Record::Introduce { id, place, .. } if *id != FileId::ROOT => needed.push(place.parent),
+            Record::Introduce { id, place, .. } if *id != FileId::ROOT => {
+                [Some(place.parent), None]
+            }
+            _ => self.changed_directories(),
+        }
+    }
+
+    /// The inode that has to be known for it.
+    pub(super) fn subject(&self) -> Option<FileId> {
+        match self {
             Record::Link { id, .. }
             | Record::Unlink { id, .. }
             | Record::Rename { id, .. }
             | Record::Remade { id, .. }
             | Record::Attribute { id, .. }
-            | Record::Settled { id, .. } => needed.push(*id),
-            _ => {}
+            | Record::Settled { id, .. } => Some(*id),
+            _ => None,
         }
-        needed
     }
 }

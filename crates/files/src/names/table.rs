@@ -159,7 +159,56 @@ impl Table {
         }
     }
 
-    /// What the record says becomes so. The error is why it cannot be.
+    /// Why records must not be appended: the log could not be read any more, or said that a directory is in itself. Each is
+    /// checked by what the table has, so none may rely on another of them but for an inode that this makes known.
+    pub(crate) fn check_all(&self, records: &[Record]) -> Result<(), String> {
+        let mut appeared = BTreeSet::new();
+        for record in records {
+            if let Record::Introduce { id, .. } | Record::Create { id, .. } = record {
+                appeared.insert(*id);
+            }
+            self.check(record, &appeared)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, record: &Record, appeared: &BTreeSet<FileId>) -> Result<(), String> {
+        let check_known = |id: &FileId| match appeared.contains(id) {
+            true => Ok(()),
+            false => self.check_known(*id),
+        };
+        match record {
+            Record::Introduce { id, place, .. } | Record::Create { id, place, .. } => {
+                self.check_circle(*id, place)
+            }
+            Record::Link { id, place } => {
+                check_known(id)?;
+                self.check_circle(*id, place)
+            }
+            Record::Unlink { id, place } => self.check_named(*id, place),
+            Record::Rename { id, from, to } => {
+                self.check_circle(*id, to)?;
+                self.check_named(*id, from)
+            }
+            Record::Exchange { one, other } => {
+                let (first, second) = self.check_exchange(one, other)?;
+                self.check_named(first, one)?;
+                self.check_named(second, other)
+            }
+            Record::Remade { id, .. }
+            | Record::Attribute { id, .. }
+            | Record::Settled { id, .. } => check_known(id),
+            // The first is about the record before, which the table has not learned.
+            Record::Abort
+            | Record::Reconciling
+            | Record::Mounted { .. }
+            | Record::FileSystem { .. }
+            | Record::Others { .. }
+            | Record::Recovering { .. } => Ok(()),
+        }
+    }
+
+    /// What the record says becomes so. The error is why it cannot be: none where [`Table::check_all`] found none.
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), String> {
         match record {
             Record::Introduce {
@@ -202,13 +251,7 @@ impl Table {
                 self.directory_changed(to.parent);
             }
             Record::Exchange { one, other } => {
-                let at = |place| {
-                    self.at(place)
-                        .ok_or_else(|| format!("{place:?} is nothing"))
-                };
-                let (first, second) = (at(one)?, at(other)?);
-                self.check_circle(first, other)?;
-                self.check_circle(second, one)?;
+                let (first, second) = self.check_exchange(one, other)?;
                 self.unname(first, one)?;
                 self.unname(second, other)?;
                 self.name(first, other);
@@ -325,9 +368,34 @@ impl Table {
         }
     }
 
+    fn check_exchange(&self, one: &Place, other: &Place) -> Result<(FileId, FileId), String> {
+        let at = |place| {
+            self.at(place)
+                .ok_or_else(|| format!("{place:?} is nothing"))
+        };
+        let (first, second) = (at(one)?, at(other)?);
+        self.check_circle(first, other)?;
+        self.check_circle(second, one)?;
+        Ok((first, second))
+    }
+
+    fn check_known(&self, id: FileId) -> Result<(), String> {
+        match self.nodes.contains_key(&id) {
+            true => Ok(()),
+            false => Err(format!("nothing introduces inode {id}")),
+        }
+    }
+
+    fn check_named(&self, id: FileId, place: &Place) -> Result<(), String> {
+        match self.places.get(place) == Some(&id) {
+            true => Ok(()),
+            false => Err(format!("{place:?} is not inode {id}")),
+        }
+    }
+
     fn known(&mut self, id: FileId) -> Result<&mut Node, String> {
-        let missing = || format!("nothing introduces inode {id}");
-        self.nodes.get_mut(&id).ok_or_else(missing)
+        self.check_known(id)?;
+        Ok(self.nodes.get_mut(&id).expect("it is known"))
     }
 
     fn name(&mut self, id: FileId, place: &Place) {
@@ -353,9 +421,7 @@ impl Table {
     }
 
     fn unname(&mut self, id: FileId, place: &Place) -> Result<(), String> {
-        if self.places.get(place) != Some(&id) {
-            return Err(format!("{place:?} is not inode {id}"));
-        }
+        self.check_named(id, place)?;
         self.places.remove(place);
         self.known(id)?.names.remove(place);
         Ok(())

@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Another program's change; what the kernel refuses is none.
-    fn interfere(&mut self, step: Step) {
+    pub(super) fn interfere(&mut self, step: Step) {
         let new = self.new_path(step);
         let (to, name) = self.hold(&new);
         let to = (&to, name.as_os_str());

@@ -6,6 +6,7 @@ mod disk;
 mod full_log;
 mod golden;
 mod killed;
+mod meanwhile;
 mod others;
 mod passes;
 mod power;

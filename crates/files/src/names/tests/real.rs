@@ -539,3 +539,52 @@ fn what_took_the_place_of_what_recovery_made_keeps_owner_and_mode() {
     give(made.as_fd(), &creation(libc::S_IFLNK)).unwrap();
     assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
 }
+
+#[test]
+fn directories_that_others_moved_into_each_other_leave_a_log_that_can_be_read() {
+    for removes in [false, true] {
+        let place = Place::new();
+        let (names, _) = place.recover();
+        let make = |path: &str| fs::create_dir(place.path(path));
+        names.create(&place.dir(""), os("A"), || make("A")).unwrap();
+        names
+            .create(&place.dir("A"), os("B"), || make("A/B"))
+            .unwrap();
+        fs::rename(place.path("A/B"), place.path("B")).unwrap();
+        fs::rename(place.path("A"), place.path("B/A")).unwrap();
+        let (root, inner) = (place.dir(""), place.dir("B"));
+        let left: &[&str] = match removes {
+            true => {
+                names.remove(&inner, os("A"), true).unwrap();
+                &["B"]
+            }
+            false => {
+                let (from, to) = ((&inner, os("A")), (&root, os("C")));
+                names.rename(from, to, Renaming::Replace).unwrap();
+                &["B", "C"]
+            }
+        };
+        drop(names);
+        let (_, found) = place.recover();
+        assert_eq!(found.complaints, [""; 0]);
+        assert_eq!(place.tree(), left);
+    }
+}
+
+#[test]
+fn what_others_took_out_of_a_directory_that_is_gone_leaves_a_log_that_can_be_read() {
+    let place = Place::new();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    let make = || fs::create_dir(place.path("D"));
+    names.create(&root, os("D"), make).unwrap();
+    create(&names, &place, "D", "x");
+    fs::rename(place.path("D/x"), place.path("y")).unwrap();
+    names.remove(&root, os("D"), true).unwrap();
+    drop(place.names());
+    names.remove(&root, os("y"), false).unwrap();
+    drop(names);
+    let (_, found) = place.recover();
+    assert_eq!(found.complaints, [""; 0]);
+    assert_eq!(place.tree(), [""; 0]);
+}
