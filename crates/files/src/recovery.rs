@@ -78,6 +78,15 @@ impl Recovery<'_> {
     /// The backing's and the pool's: everything is still in the pool then. A file that is nowhere or
     /// cannot be written: its own data is, all others have theirs.
     pub(crate) fn run(self, names: &mut dyn NamesRecovery) -> io::Result<FilesRecovery> {
+        let done = self.everything(names);
+        if done.is_err() {
+            // Where the pool refuses this too, it counts as killed.
+            let _ = names.rest();
+        }
+        done
+    }
+
+    fn everything(&self, names: &mut dyn NamesRecovery) -> io::Result<FilesRecovery> {
         names.recover(&self.rows.iter().map(|(_, row)| row.id).collect())?;
         let mut report = FilesRecovery::default();
         let mut targets = self.find_targets(names, &mut report);
@@ -92,14 +101,10 @@ impl Recovery<'_> {
         // All others are where they belong, whatever becomes of these.
         let kept_ids = kept.keys().copied().collect();
         let restored = names.restore(&kept_ids, self.lost_and_found.is_some());
-        let done = match kept.is_empty() {
-            true => restored,
-            false => Err(told_of(kept)),
-        };
-        if done.is_err() {
-            names.rest()?;
+        match kept.is_empty() {
+            true => restored?,
+            false => return Err(told_of(kept)),
         }
-        done?;
         names.finish()?;
         Ok(report)
     }

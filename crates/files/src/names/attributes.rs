@@ -121,6 +121,15 @@ impl Theirs {
         self == Theirs::default()
     }
 
+    /// Both: what was others' once stays theirs.
+    pub(super) fn and(self, more: Theirs) -> Theirs {
+        Theirs {
+            rights: self.rights | more.rights,
+            values: self.values | more.values,
+            times: self.times | more.times,
+        }
+    }
+
     /// As the log has it.
     pub(super) fn bits(self) -> u8 {
         u8::from(self.rights) | u8::from(self.values) << 1 | u8::from(self.times) << 2

@@ -45,13 +45,13 @@ pub(super) fn judge<S: NameSpace>(
         if id == FileId::ROOT {
             continue;
         }
-        if let Some(theirs) = table.others.get(&id) {
-            others.insert(id, *theirs);
-            continue;
-        }
-        let theirs = theirs(space, table, now, (id, &wanted), seen);
+        // Others may have come to it again since an earlier recovery.
+        let known = table.others.get(&id).copied().unwrap_or_default();
+        let theirs = known.and(theirs(space, table, now, (id, &wanted), seen));
         if !theirs.is_nothing() {
             others.insert(id, theirs);
+        }
+        if theirs != known {
             fresh.entry(theirs).or_default().push(id);
         }
     }

@@ -61,7 +61,7 @@ pub(crate) use proof::hash;
 pub use real::KeepDescriptor;
 pub(crate) use real::{RealSpace, link_of, mounting_of};
 use reconcile::Reconciled;
-use recovery_log::RecoveryLog;
+use recovery_log::{Attempt, RecoveryLog};
 use space::NameSpace;
 pub(crate) use space::Renaming;
 use table::Table;
@@ -91,8 +91,8 @@ struct Inner {
     log: Log,
     /// What it had when it was opened, and what recovery adds.
     recovered: Vec<Record>,
-    /// The log says that a recovery is at work, or has no room to.
-    is_recovering: bool,
+    /// Whether the log says that this recovery is at work.
+    attempt: Attempt,
     /// The last one given to what was told of attributes.
     stamp: u64,
     table: Table,
@@ -156,7 +156,7 @@ impl<S: NameSpace> Names<S> {
                 ask: None,
                 is_asked: false,
                 recovered: records,
-                is_recovering: false,
+                attempt: Attempt::NotBegun,
             }),
         })
     }
@@ -372,7 +372,7 @@ impl Inner {
         RecoveryLog {
             log: &mut self.log,
             records: &mut self.recovered,
-            has_begun: &mut self.is_recovering,
+            attempt: &mut self.attempt,
         }
     }
 

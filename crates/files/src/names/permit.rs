@@ -6,7 +6,7 @@ use std::io;
 
 use super::attributes::{AttributeChange, Moment, Outcome, Rights, Told};
 use super::record::Record;
-use super::recovery_log::RecoveryLog;
+use super::recovery_log::{Attempt, RecoveryLog};
 use super::space::{KIND_BITS, NameSpace};
 use super::table::Table;
 use crate::metadata::FileId;
@@ -36,12 +36,15 @@ impl<'a> Permits<'a> {
         first: impl Iterator<Item = Record>,
     ) -> io::Result<()> {
         for record in first {
-            if !self.log.may(&[record])? {
-                *self.log.has_begun = true;
+            if !self.log.may(&[record])? && *self.log.attempt == Attempt::NotBegun {
+                *self.log.attempt = Attempt::WithoutRecord;
             }
         }
-        if !std::mem::replace(self.log.has_begun, true) {
-            self.log.may(&[attempt(space, false)])?;
+        if *self.log.attempt == Attempt::NotBegun {
+            *self.log.attempt = match self.log.may(&[attempt(space, false)])? {
+                true => Attempt::Recorded,
+                false => Attempt::WithoutRecord,
+            };
         }
         Ok(())
     }

@@ -10,13 +10,24 @@ use super::record::Record;
 use super::space::Identity;
 use crate::metadata::FileId;
 
+/// Whether the log says that this recovery is at work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Attempt {
+    /// Nothing has been changed yet.
+    NotBegun,
+    /// It does.
+    Recorded,
+    /// It has no room for that, so it must not say that it ended either.
+    WithoutRecord,
+}
+
 /// See the module.
 pub(super) struct RecoveryLog<'a> {
     pub(super) log: &'a mut Log,
     /// All that the half that counts holds.
     pub(super) records: &'a mut Vec<Record>,
-    /// It says that this recovery is at work, or has no room to.
-    pub(super) has_begun: &'a mut bool,
+    /// Whether it says that this recovery is at work.
+    pub(super) attempt: &'a mut Attempt,
 }
 
 impl RecoveryLog<'_> {

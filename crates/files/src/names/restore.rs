@@ -13,15 +13,16 @@ use std::path::Path;
 
 use rustix::fs::XattrFlags;
 
+use super::Names;
 use super::attributes::{AttributeChange, CAPABILITY, Rights};
 use super::change::is_absent;
 use super::compare::GROUP_BITS;
 use super::locate::{Held, hold_same};
 use super::permit::{Permits, attempt};
 use super::reconcile::Reconciled;
+use super::recovery_log::Attempt;
 use super::space::{KIND_BITS, NameSpace, PRIVILEGE_BITS, Seen};
 use super::subjects::{Subject, subjects};
-use super::{Inner, Names};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 
@@ -72,10 +73,10 @@ impl<S: NameSpace> Names<S> {
     /// Recovery ends, and is to be begun again: what others change from now on is theirs.
     pub(crate) fn rest(&self) -> io::Result<()> {
         let mut inner = self.lock();
-        let Inner { is_recovering, .. } = &*inner;
-        if *is_recovering {
+        if inner.attempt == Attempt::Recorded {
             inner.recovery_log().may(&[attempt(&self.space, true)])?;
         }
+        inner.attempt = Attempt::NotBegun;
         Ok(())
     }
 }

@@ -278,7 +278,10 @@ impl Table {
             }
             Record::Settled { id, before } => self.known(*id)?.attributes.settle(*before),
             Record::Others { theirs, ids } => {
-                self.others.extend(ids.iter().map(|id| (*id, *theirs)));
+                for id in ids {
+                    let known = self.others.entry(*id).or_default();
+                    *known = known.and(*theirs);
+                }
             }
             Record::Recovering { boot, at, ends } => self.recovering(*boot, *at, *ends),
         }
@@ -286,14 +289,17 @@ impl Table {
     }
 
     fn recovering(&mut self, boot: [u8; BOOT_BYTES], at: Moment, ends: bool) {
-        match (ends, self.attempts.last_mut()) {
-            (true, Some(last)) => last.to = Some(at),
-            (true, None) => {}
-            (false, _) => self.attempts.push(Attempt {
+        // Of one boot's recoveries one alone is at work: another that begins, or ends, ends those that were killed before.
+        let is_open = |attempt: &&mut Attempt| attempt.boot == boot && attempt.to.is_none();
+        for attempt in self.attempts.iter_mut().filter(is_open) {
+            attempt.to = Some(at);
+        }
+        if !ends {
+            self.attempts.push(Attempt {
                 boot,
                 from: at,
                 to: None,
-            }),
+            });
         }
     }
 

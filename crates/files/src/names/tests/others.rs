@@ -7,6 +7,13 @@ use crate::names::log::Log;
 use crate::names::record::Record;
 use crate::names::space::NameSpace;
 
+impl World {
+    /// The clock has gone on so far that what an ended recovery did is before it.
+    fn after_a_tick(&self) {
+        self.space.disk.lock().unwrap().clock += 20_000_000;
+    }
+}
+
 #[test]
 fn what_others_changed_last_counts_as_far_as_it_takes_rights() {
     type Act = fn(&World, u64);
@@ -149,7 +156,7 @@ fn without_room_for_what_others_changed_recovery_is_done_all_the_same() {
     let names = {
         drop(names);
         let (log, _) = Log::open(world.area.clone()).unwrap();
-        fill(log);
+        fill(log, &[200, 1]);
         world.names_recovered()
     };
     let (names, mut found) = names;
@@ -160,17 +167,17 @@ fn without_room_for_what_others_changed_recovery_is_done_all_the_same() {
     assert_eq!(world.mode(file), 0o751);
 }
 
-/// Leaves no room, not even recovery's.
-fn fill(mut log: Log) {
-    let name = |len| Record::Link {
+/// Leaves no room, not even recovery's, for records with names as long as the last of these.
+fn fill(mut log: Log, lens: &[usize]) {
+    let name = |len: usize| Record::Link {
         id: crate::metadata::FileId::ROOT,
         place: crate::names::space::Place {
             parent: crate::metadata::FileId(0),
             name: "x".repeat(len).into(),
         },
     };
-    for len in [200, 1] {
-        while log.append_in_recovery(&[name(len)]).unwrap() {}
+    for len in lens {
+        while log.append_in_recovery(&[name(*len)]).unwrap() {}
     }
 }
 
@@ -196,4 +203,76 @@ fn others_changes_after_a_kill_stay_where_the_kernel_does_not_tell_the_mounting(
         assert_eq!(value.as_deref(), Some(&b"theirs"[..]));
         world.cut(true);
     }
+}
+
+#[test]
+fn what_others_change_between_two_recoveries_counts_with_what_they_changed_before() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let file = world.file("file");
+    change(&names, file, &AttributeChange::Mode(0o4755));
+    world.space.sync_all().unwrap();
+    change(&names, file, &set("user.name", b"ours"));
+    world.cut(false);
+    let theirs = set("user.name", b"theirs");
+    world.space.change(&file, &theirs).unwrap();
+    // It fails in order, elsewhere.
+    let (names, found) = world.names_recovered();
+    assert_eq!((world.mode(file), found.attributes_left), (0o755, 1));
+    names.rest().unwrap();
+    world.after_a_tick();
+    let theirs = AttributeChange::Mode(0o700);
+    world.space.change(&file, &theirs).unwrap();
+    for _ in 0..2 {
+        let (names, mut found) = world.names_recovered();
+        restore(&names, &mut found);
+        assert_eq!(world.mode(file), 0o700);
+        let value = world.value(file, "user.name");
+        assert_eq!(value.as_deref(), Some(&b"theirs"[..]));
+        world.cut(true);
+    }
+}
+
+#[test]
+fn a_recovery_that_was_killed_is_at_work_until_the_next_begins() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let file = world.file("file");
+    change(&names, file, &AttributeChange::Mode(0o755));
+    world.cut(false);
+    // One is killed, the next ends in order.
+    drop(world.names_recovered());
+    let (names, _) = world.names_recovered();
+    names.rest().unwrap();
+    world.after_a_tick();
+    let theirs = AttributeChange::Mode(0o700);
+    world.space.change(&file, &theirs).unwrap();
+    let (names, mut found) = world.names_recovered();
+    restore(&names, &mut found);
+    assert_eq!(world.mode(file), 0o700);
+}
+
+#[test]
+fn a_recovery_that_the_log_had_no_room_to_tell_of_is_not_told_to_have_ended() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let files: Vec<u64> = (0..40)
+        .map(|number| world.file(&format!("file-{number}")))
+        .collect();
+    for file in &files {
+        change(&names, *file, &AttributeChange::Mode(0o755));
+    }
+    world.cut(false);
+    for file in &files {
+        let theirs = AttributeChange::Mode(0o700);
+        world.space.change(file, &theirs).unwrap();
+    }
+    // There is room for the end, and none for what others have changed.
+    let (log, _) = Log::open(world.area.clone()).unwrap();
+    fill(log, &[200]);
+    let before = world.area.bytes.lock().unwrap().clone();
+    let (names, _) = world.names_recovered();
+    names.rest().unwrap();
+    let after = world.area.bytes.lock().unwrap().clone();
+    assert!(before == after, "nothing is recorded");
 }
