@@ -64,7 +64,13 @@ impl<S: NameSpace> Names<S> {
                 space.change(handle, &AttributeChange::Mode(narrow))?;
             }
         }
-        self.take_from_owner(handle, subject, &seen)
+        self.take_from_owner(handle, subject, &seen)?;
+        // The files in it get their data, durably, when it keeps others out, durably. A try that was killed may have made it
+        // so only in memory.
+        match subject.is_directory() {
+            true => space.sync_inode(handle),
+            false => Ok(()),
+        }
     }
 
     /// Neither the owner that it has nor the one that it is to have may see what is between the old content and the new one.
