@@ -72,6 +72,15 @@ pub(crate) enum Found {
     Missing(String),
 }
 
+/// Files that recovery does not give their data.
+#[derive(Debug, Default)]
+pub(crate) struct WithoutData {
+    /// The pool keeps it; the error of the recovery says so.
+    pub(crate) kept: HashSet<FileId>,
+    /// It is in a file beside the pool now.
+    pub(crate) saved: HashSet<FileId>,
+}
+
 /// Names after a crash, in the order of calls: `recover` first, `open` for each file with data, `restore` when they have
 /// it, and `finish` when all of it is durable in the backing, or `rest` where something remains to be done.
 pub(crate) trait NamesRecovery {
@@ -90,11 +99,11 @@ pub(crate) trait NamesRecovery {
     /// What the file with this id is called, for people; names are recovered.
     fn name(&self, id: FileId) -> String;
 
-    /// All files have their data but those that are `kept`: they get their attributes, and so do all others.
+    /// All files have their data but those `without`: they get their attributes, and so do all others.
     ///
     /// # Errors
     /// What failed and may be tried again, in words, unless the caller `gives_up` what fails; all else is done.
-    fn restore(&mut self, kept: &HashSet<FileId>, gives_up: bool) -> io::Result<()>;
+    fn restore(&mut self, without: &WithoutData, gives_up: bool) -> io::Result<()>;
 
     /// Recovery ends here, and is to be begun again.
     ///

@@ -17,7 +17,7 @@ use forebay::Volume;
 use crate::errors::from_pool;
 use crate::metadata::{FileId, SEGMENT_BLOCKS_SHIFT};
 use crate::mutants::{Mutant, mutated};
-use crate::naming::{Found, NamesRecovery};
+use crate::naming::{Found, NamesRecovery, WithoutData};
 use crate::page_cache::PageCache;
 use crate::redirty::redirty;
 use crate::segments::{self, Owner, SegmentTable};
@@ -57,6 +57,8 @@ struct Targets {
     found: BTreeMap<FileId, Arc<Target>>,
     /// Those that cannot have their data now, and why.
     kept: HashMap<FileId, io::Error>,
+    /// Those whose data goes to files beside the pool.
+    saved: HashSet<FileId>,
 }
 
 /// What the tables and the pool have.
@@ -93,14 +95,18 @@ impl Recovery<'_> {
         self.store.ready();
         self.distrust_syncs(names, &mut targets);
         self.write_back(names, &mut targets, &mut report);
-        let kept = targets.kept;
+        let (kept, mut saved) = (targets.kept, targets.saved);
         let is_kept = |id: &FileId| kept.contains_key(id);
         let blocks = self.blocks_without(&is_kept, |_| {});
         self.volume.forget_blocks(blocks).map_err(from_pool)?;
         self.free_tables(&is_kept)?;
         // All others are where they belong, whatever becomes of these.
-        let kept_ids = kept.keys().copied().collect();
-        let restored = names.restore(&kept_ids, self.lost_and_found.is_some());
+        saved.retain(|id| !is_kept(id));
+        let without = WithoutData {
+            kept: kept.keys().copied().collect(),
+            saved,
+        };
+        let restored = names.restore(&without, self.lost_and_found.is_some());
         match kept.is_empty() {
             true => restored?,
             false => return Err(told_of(kept)),
@@ -126,7 +132,10 @@ impl Recovery<'_> {
                     .map_err(|error| refused(&names.name(row.id), &error)),
                 Err(error) => Err(refused(&names.name(row.id), &error)),
             };
-            let target = target.or_else(|why| self.lost_target(*number, row, why, report));
+            let target = target.or_else(|why| {
+                targets.saved.insert(row.id);
+                self.lost_target(*number, row, why, report)
+            });
             match target {
                 Ok(target) => drop(targets.found.insert(row.id, target)),
                 Err(why) => drop(targets.kept.insert(row.id, why)),
@@ -287,6 +296,7 @@ impl Recovery<'_> {
             };
             targets.found.remove(&row.id);
             let why = refused(&names.name(row.id), &error);
+            targets.saved.insert(row.id);
             let saved = self.lost_target(*number, row, why, report);
             let saved = saved.and_then(|target| {
                 self.each_segment(row.id, |segment, part| {

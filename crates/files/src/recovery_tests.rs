@@ -1,14 +1,20 @@
 //! Files that cannot have their data, and what becomes of the others.
 
+use std::cell::Cell;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 
 use super::save_to;
 use crate::buffer::FileBuffer;
 use crate::facts::SyncKind;
+use crate::identity::FileIdentity;
 use crate::metadata::FileId;
+use crate::names::AttributeChange;
+use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
 use crate::testing::{Rig, SmallDisk, open_file};
 
 const POOL_BYTES: u64 = 4 << 20;
@@ -253,4 +259,75 @@ fn saved_data_is_for_its_owner_only_and_in_no_other_users_file() {
     fs::write(place.path().join("pool.lost-9"), "open to all").expect("write");
     let text = save_to(&pool, FileId(9)).expect_err("a trap").to_string();
     assert!(text.contains("move it away"), "{text}");
+}
+
+/// A backing that loses what was not synced, and fails what is written to one file.
+#[derive(Default)]
+struct Lossy {
+    losses: Cell<u64>,
+    failing: Cell<Option<FileIdentity>>,
+}
+
+impl Observer for Lossy {
+    fn identity(&self, _real: FileIdentity) -> Option<SeenIdentity> {
+        None
+    }
+    fn mounting(&self) -> u64 {
+        self.losses.get()
+    }
+    fn changed_ns(&self, _real: FileIdentity, real_ns: i128) -> i128 {
+        // What the test undoes is a loss, no change of others.
+        if self.losses.get() == 0 { real_ns } else { 0 }
+    }
+    fn before_sync(&self) {}
+    fn synced(&self, _what: Synced) {}
+    fn failure(&self, file: FileIdentity) -> Option<io::Error> {
+        let fails = self.failing.get() == Some(file);
+        fails.then(|| io::Error::from_raw_os_error(libc::EIO))
+    }
+}
+
+#[test]
+fn a_file_whose_data_is_saved_elsewhere_does_not_get_the_rights_that_were_given_to_it() {
+    let rig = Rig::new(POOL_BYTES);
+    let lossy = Rc::new(Lossy::default());
+    set_observer(Some(lossy.clone()));
+    let narrow = || fs::Permissions::from_mode(0o600);
+    for name in ["bad", "good"] {
+        fs::write(rig.path(name), "secret").expect("write");
+        fs::set_permissions(rig.path(name), narrow()).expect("chmod");
+    }
+    let buffer = rig.open().expect("open");
+    for name in ["bad", "good"] {
+        let file = buffer.adopt(open_file(&rig.path(name))).expect("adopt");
+        let wide = AttributeChange::Mode(0o644);
+        file.sync(SyncKind::Data).expect("sync");
+        file.write_at(9000, LINE, true).expect("write");
+        let changed = buffer.change_attributes(&*file.backing(), &wide);
+        changed.expect("chmod");
+    }
+    drop(buffer);
+    for name in ["bad", "good"] {
+        fs::set_permissions(rig.path(name), narrow()).expect("chmod");
+    }
+    lossy.losses.set(1);
+    let bad = FileIdentity::of(fs::File::open(rig.path("bad")).expect("open"));
+    lossy.failing.set(Some(bad.expect("stat")));
+    let mut parts = rig.parts();
+    parts.runtime = parts.runtime.accept_loss(true);
+    let buffer = FileBuffer::open_on(parts).expect("with force");
+    let recovery = buffer.recovery();
+    for path in &recovery.saved_to {
+        fs::remove_file(path).expect("remove");
+    }
+    assert_eq!((recovery.saved_to.len(), recovery.attributes_left), (1, 1));
+    let complaint = &recovery.complaints[0];
+    assert!(complaint.starts_with("bad: "), "{complaint}");
+    let mode = |name| {
+        let metadata = fs::metadata(rig.path(name)).expect("stat");
+        metadata.permissions().mode() & 0o7777
+    };
+    assert_eq!((mode("bad"), mode("good")), (0o600, 0o644));
+    drop(buffer);
+    set_observer(None);
 }

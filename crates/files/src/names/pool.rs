@@ -16,7 +16,7 @@ use super::reconcile::{Outcome, Reconciled};
 use super::{Names, RealSpace};
 use crate::identity::FileIdentity;
 use crate::metadata::{FileId, MetadataArea};
-use crate::naming::{Found, History, NamesRecovery, Naming};
+use crate::naming::{Found, History, NamesRecovery, Naming, WithoutData};
 use crate::observe;
 
 /// How often the thread in the background looks how long the log has told of attributes.
@@ -183,11 +183,11 @@ impl NamesRecovery for RealRecovery {
         path.map_or_else(|| format!("file {id}"), |path| path.display().to_string())
     }
 
-    fn restore(&mut self, kept: &HashSet<FileId>, gives_up: bool) -> io::Result<()> {
+    fn restore(&mut self, without: &WithoutData, gives_up: bool) -> io::Result<()> {
         let Some(reconciled) = &mut self.reconciled else {
             return Ok(());
         };
-        let failed = self.names.restore(reconciled, kept);
+        let failed = self.names.restore(reconciled, without);
         let Some(first) = failed.first().filter(|_| !gives_up) else {
             reconciled.attributes_left += failed.len() as u64;
             reconciled.complaints.extend(failed);

@@ -6,7 +6,7 @@
 //! these from the deepest up, so that nothing gets out of reach, and nothing inherits what its directory is to have.
 //! What cannot be done to one inode holds up no other.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -25,17 +25,21 @@ use super::space::{KIND_BITS, NameSpace, PRIVILEGE_BITS, Seen};
 use super::subjects::{Subject, subjects};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
+use crate::naming::WithoutData;
 
 impl<S: NameSpace> Names<S> {
-    /// What the log says of attributes becomes so in the backing, but for inodes that are `kept` without their data; nothing
-    /// of it is durable there when this returns. Idempotent. Returns what failed and may be tried again, in words. What the file
+    /// What the log says of attributes becomes so in the backing, but for files `without` their data, which keep no more
+    /// rights than others may have on what they hold; nothing of it is durable there when this returns. Idempotent. Returns what failed and may be tried again, in words. What the file
     /// system refuses to this user, has no room for or cannot have is among the complaints, as are files that are not
     /// where they were found.
-    pub(crate) fn restore(&self, found: &mut Reconciled<S>, kept: &HashSet<FileId>) -> Vec<String> {
+    pub(crate) fn restore(&self, found: &mut Reconciled<S>, without: &WithoutData) -> Vec<String> {
         let mut inner = self.lock();
         let mut subjects = subjects(found);
-        subjects
-            .retain(|subject| !kept.contains(&subject.id) && found.is_barred(subject.id).is_none());
+        let saved = subjects.extract_if(.., |subject| without.saved.contains(&subject.id));
+        let saved: Vec<Subject> = saved.collect();
+        subjects.retain(|subject| {
+            !without.kept.contains(&subject.id) && found.is_barred(subject.id).is_none()
+        });
         let mut work = Restoring {
             space: &self.space,
             permits: Permits::new(inner.recovery_log()),
@@ -45,6 +49,9 @@ impl<S: NameSpace> Names<S> {
             failed: Vec::new(),
         };
         work.everything(&subjects);
+        work.each(&saved, |work, _, subject| {
+            work.complain(subject, "attributes", "its data was saved beside the pool");
+        });
         let (mut permits, refused, failed) = (work.permits, work.refused, work.failed);
         permits.tell(&mut found.table);
         found.attributes_left += refused.len() as u64;

@@ -16,7 +16,6 @@ mod settled;
 mod swapped;
 mod tree;
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -114,7 +113,7 @@ impl World {
         let names = Names::open(self.area.clone(), self.space.clone(), draw)?;
         let mut found = names.recover(&self.held.iter().map(|(id, _)| *id).collect())?;
         names.restrict(&mut found);
-        let failed = names.restore(&mut found, &HashSet::new());
+        let failed = names.restore(&mut found, &Default::default());
         if let Some(why) = failed.first().or(found.barred.values().next()) {
             return Err(io::Error::other(why.clone()));
         }

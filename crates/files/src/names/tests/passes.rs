@@ -1,5 +1,6 @@
 //! What of attributes is restored before files have their data, and what behind it; what fails, and what this user may not do.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -8,6 +9,7 @@ use super::disk::USER;
 use super::{AREA_BYTES, World};
 use crate::names::attributes::{ACCESS_LIST, AttributeChange};
 use crate::names::space::{Creation, NameSpace};
+use crate::naming::WithoutData;
 
 #[test]
 fn directories_come_last_and_the_deepest_first() {
@@ -96,9 +98,53 @@ fn what_is_kept_without_its_data_gets_no_rights_and_the_rest_does() {
     }
     world.cut(false);
     let (names, mut found) = world.names_recovered();
-    let kept = std::iter::once(ids[0]).collect();
-    assert_eq!(names.restore(&mut found, &kept), [""; 0]);
+    let without = WithoutData {
+        kept: HashSet::from([ids[0]]),
+        saved: HashSet::new(),
+    };
+    assert_eq!(names.restore(&mut found, &without), [""; 0]);
     assert_eq!(files.map(|file| world.mode(file)), [0o644, 0o4755]);
+    assert_eq!(found.complaints, [""; 0]);
+}
+
+#[test]
+fn what_lost_its_data_to_a_file_beside_the_pool_gets_no_rights_and_that_is_told() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let files = ["a", "b"].map(|name| world.file(name));
+    let mut ids = Vec::new();
+    for file in files {
+        ids.push(names.acquire(&file, &|| Ok(())).unwrap());
+        change(&names, file, &AttributeChange::Mode(0o4755));
+    }
+    world.cut(false);
+    let (names, mut found) = world.names_recovered();
+    let without = WithoutData {
+        kept: HashSet::new(),
+        saved: HashSet::from([ids[0]]),
+    };
+    assert_eq!(names.restore(&mut found, &without), [""; 0]);
+    assert_eq!(files.map(|file| world.mode(file)), [0o644, 0o4755]);
+    assert_eq!(found.attributes_left, 1);
+    let complaint = &found.complaints[0];
+    assert!(
+        complaint.starts_with("a: ") && complaint.contains("saved beside the pool"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_directory_keeps_others_out_durably_before_there_is_data_in_it() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let directory = world.made_by_others(ROOT, "directory", libc::S_IFDIR | 0o777);
+    world.space.sync_all().unwrap();
+    change(&names, directory, &AttributeChange::Mode(0o700));
+    world.cut(false);
+    drop(world.names_recovered());
+    // A power cut behind the data of the first file in it.
+    world.cut(false);
+    assert_eq!(world.mode(directory), 0o700);
 }
 
 #[test]

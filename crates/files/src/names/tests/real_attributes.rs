@@ -38,7 +38,7 @@ impl Place {
         let mut found = names.recover(&HashSet::new()).unwrap();
         meanwhile();
         names.restrict(&mut found);
-        assert_eq!(names.restore(&mut found, &HashSet::new()), [""; 0]);
+        assert_eq!(names.restore(&mut found, &Default::default()), [""; 0]);
         found.complaints
     }
 }
