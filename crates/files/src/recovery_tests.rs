@@ -1,21 +1,29 @@
 //! Files that cannot have their data, and what becomes of the others.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::save_to;
+use forebay::Backing;
+
+use super::{Recovery, save_to};
 use crate::buffer::FileBuffer;
 use crate::facts::SyncKind;
 use crate::identity::FileIdentity;
 use crate::metadata::FileId;
 use crate::names::AttributeChange;
+use crate::naming::{Found, NamesRecovery, WithoutData};
 use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
-use crate::testing::{Rig, SmallDisk, open_file};
+use crate::segments::SegmentTable;
+use crate::sizes::SizeTable;
+use crate::store::VirtualStore;
+use crate::testing::{Rig, SmallDisk, open_file, small_volume};
 
 const POOL_BYTES: u64 = 4 << 20;
 const LINE: &[u8] = b"acknowledged\n";
@@ -330,4 +338,68 @@ fn a_file_whose_data_is_saved_elsewhere_does_not_get_the_rights_that_were_given_
     assert_eq!((mode("bad"), mode("good")), (0o600, 0o644));
     drop(buffer);
     set_observer(None);
+}
+
+/// Names that fail in one call.
+struct FailingNames {
+    call: &'static str,
+    rests: u32,
+}
+
+impl FailingNames {
+    fn does(&self, call: &str) -> io::Result<()> {
+        match call == self.call {
+            true => Err(io::Error::other("it fails")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl NamesRecovery for FailingNames {
+    fn recover(&mut self, _with_data: &HashSet<FileId>) -> io::Result<()> {
+        self.does("recover")
+    }
+    fn open(&mut self, _id: FileId) -> io::Result<Found> {
+        Ok(Found::Removed)
+    }
+    fn name(&self, _id: FileId) -> String {
+        String::new()
+    }
+    fn restore(&mut self, _without: &WithoutData, _gives_up: bool) -> io::Result<()> {
+        self.does("restore")
+    }
+    fn rest(&mut self) -> io::Result<()> {
+        self.rests += 1;
+        Ok(())
+    }
+    fn finish(&mut self) -> io::Result<()> {
+        self.does("finish")
+    }
+}
+
+#[test]
+fn a_try_ends_whatever_fails() {
+    for (call, rests) in [("recover", 1), ("restore", 1), ("finish", 1), ("none", 0)] {
+        let (_pool, volume) = small_volume();
+        let side = Backing::memory(1 << 20);
+        let store = VirtualStore::new("files:".into(), side, None, 4096).expect("store");
+        let (sizes, rows) = SizeTable::open(&volume).expect("sizes");
+        let (segments, owned) = SegmentTable::open(&volume).expect("segments");
+        let mut names = FailingNames { call, rests: 0 };
+        let recovered = Recovery {
+            volume: &volume,
+            store: &Arc::new(store),
+            sizes: &sizes,
+            segments: &segments,
+            rows,
+            owned,
+            lost_and_found: None,
+        }
+        .run(&mut names);
+        assert_eq!(
+            (recovered.is_err(), names.rests),
+            (rests > 0, rests),
+            "{call}"
+        );
+    }
 }
