@@ -283,23 +283,14 @@ impl<S: NameSpace> Names<S> {
             if node.names.contains(&place) {
                 return Ok(id);
             }
-            // A name that another program gave it. With one name in all, the old ones are gone. The log has it under one at
-            // any time: what has none would be removed.
+            // A name that another program gave it. With one name in all, the old ones are gone; all in one append, since what
+            // has no name would be removed. It is not told as a rename: what had the name may be elsewhere by now.
             let is_only = seen.links == 1 || seen.is_directory();
-            let mut old: Vec<Place> = node.names.iter().cloned().collect();
-            let last = old.pop();
-            for place in old.into_iter().filter(|_| is_only) {
-                inner.tell(vec![Record::Unlink { id, place }])?;
-            }
-            let record = match last.filter(|_| is_only) {
-                Some(from) => Record::Rename {
-                    id,
-                    from,
-                    to: place,
-                },
-                None => Record::Link { id, place },
-            };
-            inner.tell(vec![record])?;
+            let old = node.names.iter().filter(|_| is_only).cloned();
+            let old = old.map(|place| Record::Unlink { id, place });
+            let records = std::iter::once(Record::Link { id, place }).chain(old);
+            let records: Vec<Record> = records.collect();
+            inner.tell(records)?;
             return Ok(id);
         }
         if need == Need::Lasting && inner.must_sync(seen) {

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::names::log::Log;
+use crate::names::reconcile::Outcome;
 use crate::names::space::Creation;
 use crate::names::table::Table;
 
@@ -208,6 +209,33 @@ fn any_name_of_what_the_next_log_had_to_learn_again_can_be_removed() {
     world.change_log(&names);
     world.check_logs(&names).unwrap();
     world.recovers_as_it_is();
+}
+
+#[test]
+fn what_others_exchanged_is_not_removed_after_a_power_cut() {
+    let mut world = World::new();
+    let names = world.recover().unwrap();
+    world.make(&names, "X", libc::S_IFREG);
+    world.make(&names, "Y", libc::S_IFREG);
+    names.checkpoint().unwrap();
+    world.acquire(&names, "X");
+    world.acquire(&names, "Y");
+    let (first, other) = (world.held[0], world.held[1]);
+    world.others_move("X", "t");
+    world.others_move("Y", "X");
+    world.others_move("t", "Y");
+    world.rename(&names, "X", "Z", Renaming::Replace);
+    world.check_logs(&names).unwrap();
+    world.crash(Crash {
+        after: 0,
+        keep: Keep::Prefix(0),
+    });
+    let (_, found) = world.recover_with_others().unwrap();
+    assert_eq!(world.tree().find(Path::new("X")), Some(first.1));
+    assert_eq!(world.tree().find(Path::new("Z")), Some(other.1));
+    // Its data is not dropped: the pool keeps it.
+    let is_missing = |outcome| matches!(outcome, Outcome::Missing(_));
+    assert!(is_missing(found.outcome(first.0)));
 }
 
 fn live_among_others(deeds: &[Deed]) -> Result<(), TestCaseError> {
