@@ -4,7 +4,7 @@
 #   scripts/fuzz.sh [--quick] [TARGET [INPUT]]
 #
 # FUZZ_SECONDS is how long each runs (default 60), FUZZ_SANITIZER the sanitizer (default address, or none).
-# --quick builds without one, optimises only what is ours and hot, and runs each for six seconds.
+# --quick builds without one, optimises only what is ours and hot, and runs each for four seconds.
 # Needs no cargo-fuzz, which takes as long to install as the targets to build; that works here, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ seconds=${FUZZ_SECONDS:-60}
 if [ "${1:-}" = --quick ]; then
     shift
     sanitizer=none
-    seconds=${FUZZ_SECONDS:-6}
+    seconds=${FUZZ_SECONDS:-4}
     options+=(--config profile.release.opt-level=1 --config profile.release.debug=0
         --config 'profile.release.package."*".opt-level=0')
     for package in forebay forebay-pmem forebay-serve; do
