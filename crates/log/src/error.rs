@@ -1,7 +1,7 @@
 //! What can go wrong: which device, what was found, what to do.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An error of the log.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +93,21 @@ pub enum LogError {
     /// The transaction cannot be committed as it is.
     #[error("{0}")]
     Transaction(String),
+}
+
+impl LogError {
+    /// Of a device at `path` that did not do what was asked.
+    pub(crate) fn of_device(
+        path: &Path,
+        action: &'static str,
+    ) -> impl FnOnce(io::Error) -> LogError + use<> {
+        let path = path.to_owned();
+        move |source| LogError::Device {
+            path,
+            action,
+            source,
+        }
+    }
 }
 
 /// What the log's functions return.

@@ -1,16 +1,13 @@
 //! A file or a block device: direct, locked, and durable by the request.
 
-#![allow(
-    unsafe_code,
-    reason = "std has neither pwritev2 nor flock nor fallocate"
-)]
-
 use super::{Counters, Device, DeviceCounters};
 use crate::error::{LogError, Result};
 use crate::page::{PAGE_BYTES, Pages};
 use forebay_pmem::{Opening, open_own};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
@@ -34,13 +31,6 @@ pub struct FileDevice {
     path: PathBuf,
     pages: u64,
     counters: Counters,
-}
-
-fn call(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 impl FileDevice {
@@ -89,24 +79,17 @@ impl FileDevice {
     }
 
     fn failed(&self, action: &'static str) -> impl FnOnce(io::Error) -> LogError {
-        let path = self.path.clone();
-        move |source| LogError::Device {
-            path,
-            action,
-            source,
-        }
+        LogError::of_device(&self.path, action)
     }
 
     fn lock(&self) -> Result<()> {
-        // SAFETY: a plain call on an open file.
-        let locked =
-            call(unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) });
-        locked.map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => unsuitable(
+        let locked = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive);
+        locked.map_err(|error| match error {
+            Errno::WOULDBLOCK => unsuitable(
                 &self.path,
                 "another process has it open; close that one first",
             ),
-            _ => self.failed("lock it")(error),
+            error => self.failed("lock it")(error.into()),
         })
     }
 
@@ -114,11 +97,8 @@ impl FileDevice {
         if self.is_block_device()? {
             return Ok(());
         }
-        // SAFETY: all zeroes is a value of this struct of numbers.
-        let mut found: libc::statfs = unsafe { std::mem::zeroed() };
-        // SAFETY: the struct is ours, and the file is open.
-        let asked = call(unsafe { libc::fstatfs(self.file.as_raw_fd(), &raw mut found) });
-        asked.map_err(self.failed("ask for its file system"))?;
+        let found = rustix::fs::fstatfs(&self.file).map_err(io::Error::from);
+        let found = found.map_err(self.failed("ask for its file system"))?;
         let number = found.f_type as i64 & 0xFFFF_FFFF;
         match COPY_ON_WRITE.iter().find(|(magic, _)| *magic == number) {
             Some((_, name)) => Err(unsuitable(
@@ -137,30 +117,23 @@ impl FileDevice {
     }
 
     fn make_direct(&self) -> Result<()> {
-        // SAFETY: plain calls on an open file.
-        let flags = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETFL) };
-        // SAFETY: as above.
+        let flags = rustix::fs::fcntl_getfl(&self.file);
         let set =
-            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags | libc::O_DIRECT) };
-        match flags >= 0 && set == 0 {
-            true => Ok(()),
-            false => Err(unsuitable(
+            flags.and_then(|flags| rustix::fs::fcntl_setfl(&self.file, flags | OFlags::DIRECT));
+        set.map_err(|_| {
+            unsuitable(
                 &self.path,
                 "its file system has no direct I/O, without which a failed write cannot be known; choose another one",
-            )),
-        }
+            )
+        })
     }
 
     fn refuse_large_sectors(&self) -> Result<()> {
         if !self.is_block_device()? {
             return Ok(());
         }
-        let mut bytes: libc::c_int = 0;
-        const BLKSSZGET: libc::c_ulong = 0x1268;
-        // SAFETY: the call stores one integer, which is ours.
-        let asked =
-            call(unsafe { libc::ioctl(self.file.as_raw_fd(), BLKSSZGET as _, &raw mut bytes) });
-        asked.map_err(self.failed("ask for its logical block size"))?;
+        let bytes = rustix::fs::ioctl_blksszget(&self.file).map_err(io::Error::from);
+        let bytes = bytes.map_err(self.failed("ask for its logical block size"))?;
         match bytes as usize <= PAGE_BYTES {
             true => Ok(()),
             false => Err(unsuitable(
@@ -174,10 +147,11 @@ impl FileDevice {
 
     /// All room at once: no write of a group ever lacks any.
     fn reserve(&self, bytes: u64) -> Result<()> {
-        let bytes = libc::off_t::try_from(bytes)
-            .map_err(|_| unsuitable(&self.path, "no file is so large"))?;
-        // SAFETY: a plain call on an open file.
-        let reserved = call(unsafe { libc::fallocate(self.file.as_raw_fd(), 0, 0, bytes) });
+        if i64::try_from(bytes).is_err() {
+            return Err(unsuitable(&self.path, "no file is so large"));
+        }
+        let reserved = rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes);
+        let reserved = reserved.map_err(io::Error::from);
         reserved.map_err(self.failed("reserve room for it"))
     }
 
@@ -193,7 +167,11 @@ impl FileDevice {
         let zeroes = Pages::zeroed(ZEROED_PAGES);
         for page in (0..self.pages).step_by(ZEROED_PAGES) {
             let pages = (self.pages - page).min(ZEROED_PAGES as u64) as usize;
-            let written = self.transfer(page, &[&zeroes[..pages * PAGE_BYTES]], 0);
+            let written = self.transfer(
+                page,
+                &[&zeroes[..pages * PAGE_BYTES]],
+                ReadWriteFlags::empty(),
+            );
             written.map_err(self.failed("write it for the first time"))?;
         }
         let synced = self.file.sync_all();
@@ -201,44 +179,21 @@ impl FileDevice {
     }
 
     /// One call, all of it or an error.
-    fn transfer(&self, page: u64, parts: &[&[u8]], flags: libc::c_int) -> io::Result<()> {
+    fn transfer(&self, page: u64, parts: &[&[u8]], flags: ReadWriteFlags) -> io::Result<()> {
         assert!(parts.len() <= PARTS_MAX, "one call takes {PARTS_MAX} parts");
-        let vectors: Vec<libc::iovec> = parts
-            .iter()
-            .map(|part| libc::iovec {
-                iov_base: part.as_ptr().cast_mut().cast(),
-                iov_len: part.len(),
-            })
-            .collect();
+        let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let offset = (page * PAGE_BYTES as u64) as libc::off_t;
-        loop {
-            // SAFETY: each vector names a borrowed slice, which the call only reads.
-            let written = unsafe {
-                libc::pwritev2(
-                    self.file.as_raw_fd(),
-                    vectors.as_ptr(),
-                    vectors.len() as libc::c_int,
-                    offset,
-                    flags,
-                )
-            };
-            return match written {
-                -1 => {
-                    let error = io::Error::last_os_error();
-                    match error.kind() {
-                        // Nothing was begun.
-                        io::ErrorKind::Interrupted => continue,
-                        _ => Err(error),
-                    }
-                }
-                written if written as usize == len => Ok(()),
-                // The rest may or may not be written; asking again could hide an error.
-                written => Err(io::Error::new(
-                    io::ErrorKind::WriteZero,
-                    format!("{written} of {len} bytes were written"),
-                )),
-            };
+        let offset = page * PAGE_BYTES as u64;
+        // Where a signal comes first, nothing was begun.
+        let written =
+            rustix::io::retry_on_intr(|| rustix::io::pwritev2(&self.file, &slices, offset, flags))?;
+        match written == len {
+            true => Ok(()),
+            // The rest may or may not be written; asking again could hide an error.
+            false => Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                format!("{written} of {len} bytes were written"),
+            )),
         }
     }
 }
@@ -246,23 +201,15 @@ impl FileDevice {
 /// The same device, opened so that nothing is mounted from it meanwhile; a file as it is.
 fn exclusive(file: File, path: &Path) -> Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    let failed = |source| LogError::Device {
-        path: path.to_owned(),
-        action: "open it for this process alone",
-        source,
-    };
-    if !file
-        .metadata()
-        .map_err(failed)?
-        .file_type()
-        .is_block_device()
-    {
+    let failed = || LogError::of_device(path, "open it for this process alone");
+    let metadata = file.metadata().map_err(failed())?;
+    if !metadata.file_type().is_block_device() {
         return Ok(file);
     }
     let same = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_EXCL);
-    options.open(same).map_err(failed)
+    options.open(same).map_err(failed())
 }
 
 fn unsuitable(path: &Path, reason: impl Into<String>) -> LogError {
@@ -299,12 +246,12 @@ impl Device for FileDevice {
 
     fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
         self.counters.note_write(pages_of(parts), true);
-        self.transfer(page, parts, libc::RWF_DSYNC)
+        self.transfer(page, parts, ReadWriteFlags::DSYNC)
     }
 
     fn write(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
         self.counters.note_write(pages_of(parts), false);
-        self.transfer(page, parts, 0)
+        self.transfer(page, parts, ReadWriteFlags::empty())
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -1,10 +1,10 @@
 //! The log and its state.
 
-use super::group::{Group, InFlight};
+use super::group::{Contents, Group, InFlight};
 use crate::backing::Backing;
 use crate::device::Device;
 use crate::error::LogError;
-use crate::media::{CleanPoints, Element, Geometry, IncarnationLine};
+use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -53,15 +53,9 @@ pub struct Tallies {
 
 /// The segment that groups go to.
 pub(crate) struct Head {
-    pub(crate) segment: u64,
-    pub(crate) first_sequence: u64,
-    pub(crate) first_group: u64,
-    /// The last closed group.
-    pub(crate) last_group: u64,
+    pub(crate) contents: Contents,
     /// Where the next group starts, once all are closed.
     pub(crate) cursor: u32,
-    /// Those of all closed groups.
-    pub(crate) elements: Vec<Element>,
 }
 
 /// Everything that changes, under one lock that is never held over an I/O.
@@ -173,12 +167,7 @@ impl Log {
 
     /// An error of the device.
     pub(crate) fn failed(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> LogError {
-        let path = self.device.path().to_owned();
-        move |source| LogError::Device {
-            path,
-            action,
-            source,
-        }
+        LogError::of_device(self.device.path(), action)
     }
 
     /// The error of a poisoned log.

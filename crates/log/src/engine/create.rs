@@ -38,11 +38,8 @@ pub fn create(device: Arc<dyn Device>, options: Options) -> Result<Log> {
             "a pool is here already; open it, or clear its first page".into(),
         ));
     }
-    format(&*device, geometry, options.seed).map_err(|source| LogError::Device {
-        path: device.path().to_owned(),
-        action: "make a pool on it",
-        source,
-    })?;
+    let made = format(&*device, geometry, options.seed);
+    made.map_err(LogError::of_device(device.path(), "make a pool on it"))?;
     open(device, options)
 }
 

@@ -1,9 +1,9 @@
 //! A group on its way to the device: one write, and before the first of a segment the summary of the one before.
 
 use super::core::{Log, State};
-use super::group::{Group, InFlight, Seal};
+use super::group::{Contents, Group, InFlight};
 use crate::device::Device;
-use crate::error::{LogError, Result};
+use crate::error::Result;
 use crate::media::{CleanPoints, Record, SegmentHeader, Summary};
 use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
@@ -105,7 +105,7 @@ impl Log {
         let seal = group.seal.take();
         let flight = Flight {
             number: group.number,
-            seal: seal.map(|seal| self.summary(seal, &state, false)),
+            seal: seal.map(|contents| self.summary(contents, &state, false)),
             page: self.geometry.page_of(group.segment) + u64::from(group.start),
             start: self.start_of(&group, (tail, points), &recorded),
             blocks: group.members.iter().map(|one| one.pages.clone()).collect(),
@@ -121,19 +121,24 @@ impl Log {
     }
 
     /// The page of a segment's summary, and what it says.
-    pub(crate) fn summary(&self, seal: Seal, state: &State, is_closed: bool) -> (u64, Pages) {
-        let page = self.geometry.page_of(seal.segment) + u64::from(self.geometry.groups_end());
+    pub(crate) fn summary(
+        &self,
+        contents: Contents,
+        state: &State,
+        is_closed: bool,
+    ) -> (u64, Pages) {
+        let page = self.geometry.page_of(contents.segment) + u64::from(self.geometry.groups_end());
         let summary = Summary {
-            segment: seal.segment,
+            segment: contents.segment,
             incarnation: self.incarnation.number,
-            first_sequence: seal.first_sequence,
-            first_group: seal.first_group,
-            last_group: seal.last_group,
+            first_sequence: contents.first_sequence,
+            first_group: contents.first_group,
+            last_group: contents.last_group,
             // No segment may say of itself that it is gone.
-            tail: state.tail.min(seal.segment),
+            tail: state.tail.min(contents.segment),
             points: state.points,
             is_closed,
-            elements: seal.elements,
+            elements: contents.elements,
         };
         (page, summary.encode(self.uuid))
     }
@@ -181,11 +186,7 @@ impl Log {
             Err(error) => Err(error.to_string()),
         };
         self.note_written(flight.number, said, took);
-        written.map_err(|source| LogError::Device {
-            path: self.device.path().to_owned(),
-            action: "write a group",
-            source,
-        })
+        written.map_err(self.failed("write a group"))
     }
 
     /// Writes a group that was taken, and tells the log.

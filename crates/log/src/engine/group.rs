@@ -16,12 +16,14 @@ pub(crate) struct Member {
     pub(crate) first_sequence: u64,
 }
 
-/// What a segment is sealed with before the first group of the next one is written.
-pub(crate) struct Seal {
+/// What is in a segment: its summary says so, before the first group of the next one is written.
+pub(crate) struct Contents {
     pub(crate) segment: u64,
     pub(crate) first_sequence: u64,
     pub(crate) first_group: u64,
+    /// The last one that is closed.
     pub(crate) last_group: u64,
+    /// Those of all these groups.
     pub(crate) elements: Vec<Element>,
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct Group {
     pub(crate) is_open: bool,
     pub(crate) has_only_fills: bool,
     /// That of the segment before, if this group is the first of its own.
-    pub(crate) seal: Option<Seal>,
+    pub(crate) seal: Option<Contents>,
 }
 
 impl Group {

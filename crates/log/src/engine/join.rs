@@ -3,7 +3,7 @@
 //! One critical section draws the sequences and takes the place, so the order of sequences is the order in the log.
 
 use super::core::{Head, Log, State};
-use super::group::{Group, Member, Seal};
+use super::group::{Contents, Group, Member};
 use super::waiter::{Ticket, Waiter};
 use crate::error::{LogError, Result};
 use crate::media::{Element, Geometry, Key, Shape, check_of};
@@ -66,7 +66,10 @@ impl State {
         counts: (usize, usize),
         class: Class,
     ) -> Option<&mut Group> {
-        let before = self.head.as_ref().map_or(0, |head| head.elements.len());
+        let before = self
+            .head
+            .as_ref()
+            .map_or(0, |head| head.contents.elements.len());
         let has_room = self
             .queue
             .back()
@@ -86,8 +89,8 @@ impl State {
         group.close(geometry);
         let head = self.head.as_mut().expect("a group has a segment");
         head.cursor = group.start + group.pages_with(0, 0);
-        head.last_group = group.number;
-        head.elements.extend(group.all_elements());
+        head.contents.last_group = group.number;
+        head.contents.elements.extend(group.all_elements());
     }
 
     fn new_group(&self, segment: u64, start: u32) -> Group {
@@ -113,8 +116,8 @@ impl State {
         class: Class,
     ) -> Option<()> {
         if let Some(head) = &self.head {
-            let group = self.new_group(head.segment, head.cursor);
-            if group.has_room(counts, head.elements.len(), geometry) {
+            let group = self.new_group(head.contents.segment, head.cursor);
+            if group.has_room(counts, head.contents.elements.len(), geometry) {
                 self.queue.push_back(group);
                 self.next_group += 1;
                 return Some(());
@@ -133,15 +136,18 @@ impl State {
         let is_empty = self.live.of_segment(segment) == 0;
         assert!(is_empty, "segment {segment} would be written over blocks");
         let mut group = self.new_group(segment, 0);
-        group.seal = self.head.take().map(Head::seal);
+        group.seal = self.head.take().map(|head| head.contents);
         assert!(group.has_room(counts, 0, geometry), "it was checked before");
-        self.head = Some(Head {
+        let contents = Contents {
             segment,
             first_sequence: group.first_sequence,
             first_group: group.number,
             last_group: group.number,
-            cursor: 0,
             elements: Vec::new(),
+        };
+        self.head = Some(Head {
+            contents,
+            cursor: 0,
         });
         self.queue.push_back(group);
         self.next_segment += 1;
@@ -185,18 +191,6 @@ impl State {
             None => fill_around(page, written, &base.bytes),
         }
         true
-    }
-}
-
-impl Head {
-    pub(crate) fn seal(self) -> Seal {
-        Seal {
-            segment: self.segment,
-            first_sequence: self.first_sequence,
-            first_group: self.first_group,
-            last_group: self.last_group,
-            elements: self.elements,
-        }
     }
 }
 

@@ -4,31 +4,22 @@
 //! the segment does not. All before the newest are sealed before it is begun. What cannot be so after any crash is
 //! damage, and nothing is changed.
 
+use super::group::Contents;
 use super::pages::{read_pages, read_summary};
 use super::scan::Scan;
 use crate::device::Device;
 use crate::error::{LogError, Result};
-use crate::media::{CleanPoints, Element, Geometry, IncarnationLine, SegmentHeader, Summary};
+use crate::media::{CleanPoints, Geometry, IncarnationLine, SegmentHeader, Summary};
 use std::collections::BTreeMap;
 
 /// A segment that counts.
 pub(crate) struct Loaded {
-    pub(crate) segment: u64,
-    pub(crate) first_sequence: u64,
-    pub(crate) first_group: u64,
-    pub(crate) last_group: u64,
+    pub(crate) contents: Contents,
     pub(crate) tail: u64,
     pub(crate) points: CleanPoints,
-    pub(crate) elements: Vec<Element>,
     pub(crate) is_sealed: bool,
     /// Its incarnation, the last one, has written nothing behind it.
     is_last: bool,
-}
-
-impl Loaded {
-    fn next_sequence(&self) -> u64 {
-        self.first_sequence + self.elements.len() as u64
-    }
 }
 
 /// All segments that count, oldest first, and what comes next.
@@ -104,13 +95,15 @@ impl Loader<'_> {
         };
         if let Some(summary) = summary.filter(is_of) {
             return Ok(Some(Loaded {
-                segment,
-                first_sequence: summary.first_sequence,
-                first_group: summary.first_group,
-                last_group: summary.last_group,
+                contents: Contents {
+                    segment,
+                    first_sequence: summary.first_sequence,
+                    first_group: summary.first_group,
+                    last_group: summary.last_group,
+                    elements: summary.elements,
+                },
                 tail: summary.tail,
                 points: summary.points,
-                elements: summary.elements,
                 is_sealed: true,
                 is_last: summary.is_closed && summary.incarnation == self.line.number,
             }));
@@ -126,13 +119,15 @@ impl Loader<'_> {
             return Ok(None);
         }
         Ok(Some(Loaded {
-            segment,
-            first_sequence: header.first_sequence,
-            first_group: header.first_group,
-            last_group: header.first_group + walked.groups - 1,
+            contents: Contents {
+                segment,
+                first_sequence: header.first_sequence,
+                first_group: header.first_group,
+                last_group: header.first_group + walked.groups - 1,
+                elements: walked.elements,
+            },
             tail: walked.tail,
             points: walked.points,
-            elements: walked.elements,
             is_sealed: false,
             is_last: false,
         }))
@@ -159,7 +154,9 @@ impl Loader<'_> {
     pub(crate) fn find(&self) -> Result<Loads> {
         let headers = self.headers()?;
         let newest = self.newest(&headers)?;
-        let next_segment = newest.as_ref().map_or(0, |newest| newest.segment + 1);
+        let next_segment = newest
+            .as_ref()
+            .map_or(0, |newest| newest.contents.segment + 1);
         if next_segment < self.line.first_segment {
             let first = self.line.first_segment;
             return self.damaged(format!(
@@ -178,7 +175,7 @@ impl Loader<'_> {
         };
         let is_last = newest.as_ref().is_some_and(|newest| newest.is_last);
         if let Some(newest) = newest {
-            self.add_older(&mut loads, &headers, newest.segment)?;
+            self.add_older(&mut loads, &headers, newest.contents.segment)?;
             self.add(&mut loads, newest)?;
         }
         // Groups of a segment whose header is damaged show that it was written.
@@ -215,21 +212,20 @@ impl Loader<'_> {
     }
 
     fn add(&self, loads: &mut Loads, loaded: Loaded) -> Result<()> {
-        let segment = loaded.segment;
+        let found = &loaded.contents;
         let follows = loads.segments.is_empty()
-            || loaded.first_sequence == loads.next_sequence
-                && loaded.first_group == loads.next_group;
-        let has_numbers = loaded.first_sequence > 0
-            && loaded.first_group > 0
-            && loaded.last_group >= loaded.first_group;
+            || found.first_sequence == loads.next_sequence && found.first_group == loads.next_group;
+        let has_numbers = found.first_sequence > 0
+            && found.first_group > 0
+            && found.last_group >= found.first_group;
         if !follows || !has_numbers {
             return self.damaged(format!(
-                "segment {segment} begins with group {} where {} was to follow: groups before it are missing",
-                loaded.first_group, loads.next_group
+                "segment {} begins with group {} where {} was to follow: groups before it are missing",
+                found.segment, found.first_group, loads.next_group
             ));
         }
-        loads.next_sequence = loaded.next_sequence();
-        loads.next_group = loaded.last_group + 1;
+        loads.next_sequence = found.first_sequence + found.elements.len() as u64;
+        loads.next_group = found.last_group + 1;
         loads.points.join(&loaded.points);
         loads.segments.push(loaded);
         Ok(())

@@ -1,8 +1,7 @@
 //! Opening: what a crash has left is found, made durable, sealed, and only then does a new incarnation begin.
 
 use super::core::{Log, Options, State};
-use super::group::Seal;
-use super::load::{Loaded, Loader, Loads};
+use super::load::{Loader, Loads};
 use super::pages::read_pages;
 use crate::device::Device;
 use crate::error::{LogError, Result};
@@ -98,7 +97,7 @@ impl Log {
         let Some(last) = last.filter(|_| !mutated(Mutant::SsdIncarnationWithoutSeal)) else {
             return Ok(());
         };
-        let (page, summary) = self.summary(seal_of(last), &self.lock(), false);
+        let (page, summary) = self.summary(last.contents, &self.lock(), false);
         let written = self.device.write_durable(page, &[&summary]);
         written.map_err(self.failed("write a summary"))
     }
@@ -145,19 +144,9 @@ impl Log {
         let Some(head) = state.head.take() else {
             return Ok(());
         };
-        let (page, summary) = self.summary(head.seal(), &state, true);
+        let (page, summary) = self.summary(head.contents, &state, true);
         drop(state);
         let written = self.device.write_durable(page, &[&summary]);
         written.map_err(self.failed("write a summary"))
-    }
-}
-
-fn seal_of(last: Loaded) -> Seal {
-    Seal {
-        segment: last.segment,
-        first_sequence: last.first_sequence,
-        first_group: last.first_group,
-        last_group: last.last_group,
-        elements: last.elements,
     }
 }

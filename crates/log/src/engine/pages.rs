@@ -9,11 +9,7 @@ use crate::page::{PAGE_BYTES, Pages};
 pub(crate) fn read_pages(device: &dyn Device, page: u64, count: u32) -> Result<Pages> {
     let mut pages = Pages::zeroed(count as usize);
     let read = device.read(page, &mut pages);
-    read.map_err(|source| LogError::Device {
-        path: device.path().to_owned(),
-        action: "read it",
-        source,
-    })?;
+    read.map_err(LogError::of_device(device.path(), "read it"))?;
     Ok(pages)
 }
 

@@ -7,6 +7,7 @@
 use super::core::{Log, State};
 use super::join::{Class, Ready};
 use super::waiter::Ticket;
+use super::write_back::not_written_back;
 use crate::error::{LogError, Result};
 use crate::media::{Element, Key, Shape, Summary};
 use crate::mutants::{Mutant, mutated};
@@ -144,7 +145,7 @@ impl Log {
             return Ok(None);
         }
         for (volume, (zeroes, blocks)) in volumes {
-            match self.clean_volume(volume, (zeroes.clone(), blocks.clone())) {
+            match self.clean_volume(volume, (zeroes, blocks)) {
                 Ok(()) => {}
                 Err(error @ (LogError::Backing { .. } | LogError::Transaction(_))) => {
                     failure = Some(error);
@@ -159,15 +160,9 @@ impl Log {
     /// Writes blocks and ranges of one volume back, and syncs.
     fn clean_volume(&self, volume: u32, dirty: (Vec<ZeroRange>, Vec<Entry>)) -> Result<()> {
         let backing = self.backing_or_error(volume)?;
-        let failed = |source| LogError::Backing {
-            volume,
-            action: "write back",
-            source,
-        };
         let brought = self.bring(&*backing, dirty)?;
-        let synced = backing.sync();
-        synced.map_err(failed)?;
-        self.mark_clean(&brought.zeroes, &brought.blocks);
+        self.sync_brought((volume, &*backing), &brought.zeroes, &brought.blocks)?;
+        let failed = not_written_back(volume);
         brought.failure.map_or(Ok(()), |error| Err(failed(error)))
     }
 
@@ -325,7 +320,7 @@ impl State {
             // The first group that is not published may be the first of its segment.
             (Some(group), _) if group.has_header() => group.segment.checked_sub(1),
             (Some(group), _) => Some(group.segment),
-            (None, Some(head)) => Some(head.segment),
+            (None, Some(head)) => Some(head.contents.segment),
             // All that recovery found have summaries.
             (None, None) => Some(self.next_segment),
         }

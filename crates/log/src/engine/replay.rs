@@ -1,6 +1,6 @@
 //! Replaying: the state that the segments which count make, oldest first, the newest version of each block last.
 
-use super::core::{Head, State};
+use super::core::State;
 use super::load::Loads;
 use crate::media::{Element, Geometry};
 use crate::mutants::{Mutant, mutated};
@@ -11,7 +11,6 @@ use std::time::Duration;
 impl State {
     /// What the log knows when it opens.
     pub(crate) fn replayed(geometry: Geometry, loads: &Loads) -> State {
-        let no_head: Option<Head> = None;
         let mut state = State {
             table: Table::new(geometry.blocks_max()),
             zeroed: Zeroed::default(),
@@ -21,7 +20,7 @@ impl State {
             next_sequence: loads.next_sequence,
             next_group: loads.next_group,
             next_segment: loads.next_segment,
-            head: no_head,
+            head: None,
             queue: VecDeque::new(),
             flights: VecDeque::new(),
             tail: loads.tail,
@@ -46,14 +45,15 @@ impl State {
     /// Applies what is wanted, in the order of the sequences. Below its volume's clean point an element is clean.
     fn apply_all(&mut self, loads: &Loads, is_wanted: impl Fn(&Element) -> bool) {
         for loaded in &loads.segments {
-            let elements = loaded.elements.iter().zip(loaded.first_sequence..);
+            let contents = &loaded.contents;
+            let elements = contents.elements.iter().zip(contents.first_sequence..);
             for (element, sequence) in elements.filter(|(element, _)| is_wanted(element)) {
                 let is_below = sequence < loads.points.of(element.key.volume);
                 let element = Element {
                     is_clean: element.is_clean || is_below,
                     ..*element
                 };
-                self.apply(&element, sequence, loaded.segment);
+                self.apply(&element, sequence, contents.segment);
             }
         }
     }

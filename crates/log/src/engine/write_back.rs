@@ -81,18 +81,10 @@ impl Log {
     pub fn finish_round(&self, round: Round) -> Result<()> {
         let volume = round.volume;
         let backing = self.backing_or_error(volume)?;
-        let failed = |source| LogError::Backing {
-            volume,
-            action: "write back",
-            source,
-        };
-        let synced = backing.sync();
-        synced.map_err(failed)?;
-        self.mark_clean(&round.zeroes, &round.blocks);
+        self.sync_brought((volume, &*backing), &round.zeroes, &round.blocks)?;
         if round.has_failed && !mutated(Mutant::SsdCleanPointPastFailed) {
-            return Err(failed(io::Error::other(
-                "some of its blocks were not written",
-            )));
+            let error = io::Error::other("some of its blocks were not written");
+            return Err(not_written_back(volume)(error));
         }
         // Every element of the volume up to this one is on its backing, or one that is newer is dirty.
         self.lock().points.advance(volume, round.sequence + 1);
@@ -132,8 +124,15 @@ impl Log {
         Ok(brought)
     }
 
-    /// What was written and synced, and has not changed since, is clean.
-    pub(crate) fn mark_clean(&self, zeroes: &[ZeroRange], blocks: &[Entry]) {
+    /// Syncs what was written to a backing; what has not changed since is clean from then on.
+    pub(crate) fn sync_brought(
+        &self,
+        (volume, backing): (u32, &dyn Backing),
+        zeroes: &[ZeroRange],
+        blocks: &[Entry],
+    ) -> Result<()> {
+        let synced = backing.sync();
+        synced.map_err(not_written_back(volume))?;
         let mut state = self.lock();
         for range in zeroes {
             state
@@ -143,5 +142,15 @@ impl Log {
         for entry in blocks {
             state.table.mark_clean(entry.key(), entry.page);
         }
+        Ok(())
+    }
+}
+
+/// The error of a volume's backing that does not take what is dirty.
+pub(crate) fn not_written_back(volume: u32) -> impl Fn(io::Error) -> LogError {
+    move |source| LogError::Backing {
+        volume,
+        action: "write back",
+        source,
     }
 }
