@@ -34,6 +34,12 @@ pub struct Left {
 }
 
 impl Left {
+    /// Its disks, in use.
+    pub fn open_disks(&self) -> Vec<Arc<Disk>> {
+        let disks = self.disks.iter().cloned();
+        disks.map(Disk::new).map(Arc::new).collect()
+    }
+
     /// After a power cut, or a kill.
     pub fn of(
         device: &ShadowState,
@@ -106,7 +112,7 @@ impl Verifier<'_> {
         self.seed
     }
 
-    /// Recovers and compares; returns the state that was found.
+    /// Recovers and compares.
     pub fn verify(
         &mut self,
         left: &Left,
@@ -114,13 +120,7 @@ impl Verifier<'_> {
         (unit, nested): (usize, usize),
     ) -> Result<(), String> {
         let device = Arc::new(ShadowDevice::new(left.device.clone()));
-        let disks: Vec<_> = left
-            .disks
-            .iter()
-            .cloned()
-            .map(Disk::new)
-            .map(Arc::new)
-            .collect();
+        let disks = left.open_disks();
         let moments = Arc::new(Mutex::new(Vec::new()));
         let is_crashed = nested < DEPTH_MAX && self.rng.u32(..CRASHED_ONE_IN) == 0;
         if is_crashed {
@@ -138,7 +138,7 @@ impl Verifier<'_> {
         let found = open_pool(&device, &disks, 1, seed)
             .and_then(|log| read_all(&log, &disks))
             .and_then(|found| oracle.find(&found));
-        let hash = left.device.hash() ^ oracle_hash(left);
+        let hash = left.device.hash() ^ disks_hash(left);
         self.is_over |= !(self.tally)(hash, left.is_killed);
         let found = found.map_err(|error| format!("after {kind}: {error}"))?;
         device.observe(None);
@@ -164,7 +164,7 @@ impl Verifier<'_> {
 }
 
 /// What tells the disks of two images apart.
-fn oracle_hash(left: &Left) -> u64 {
+fn disks_hash(left: &Left) -> u64 {
     let blocks = left
         .disks
         .iter()

@@ -94,13 +94,8 @@ impl World {
     /// Opens what a crash has left.
     pub fn open(crash: Crash, script: &Script, seed: u64) -> Result<World, String> {
         let Crash { left, oracle } = crash;
+        let disks = left.open_disks();
         let device = Arc::new(ShadowDevice::new(left.device));
-        let disks: Vec<_> = left
-            .disks
-            .into_iter()
-            .map(Disk::new)
-            .map(Arc::new)
-            .collect();
         let log = open_pool(&device, &disks, script.depth, seed)?;
         let found = oracle.find(&read_all(&log, &disks)?)?;
         let moments = Arc::new(Mutex::new(Vec::new()));
