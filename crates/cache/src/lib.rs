@@ -88,7 +88,7 @@ pub use tallies::TallySums;
 pub mod internals {
     pub use crate::api::pool::new_region;
     pub use crate::backing::{
-        MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool, mark_folder,
+        AlignedBuffer, MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool, mark_folder,
     };
     pub use crate::engine::{Drill, DrillKind, DrillStrike};
     pub use crate::marks::{

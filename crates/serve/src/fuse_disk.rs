@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use forebay::internals::AlignedBuffer;
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
@@ -31,9 +32,6 @@ const MAX_BACKGROUND_REQUESTS: u16 = 128;
 
 /// Names and attributes never change while the disk is mounted; short, so that a dead mount shows.
 const ATTRIBUTE_LIFETIME: Duration = Duration::from_secs(1);
-
-/// What a read brings past the page cache goes straight into memory that begins on a page.
-const BUFFER_ALIGNMENT_BYTES: usize = 4096;
 
 const DISK_NAME: &str = "disk";
 const DISK_INODE: INodeNo = INodeNo(2);
@@ -148,8 +146,9 @@ struct FuseDisk<D> {
 }
 
 thread_local! {
-    /// One read buffer a worker, grown to the largest request it has seen.
-    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// One read buffer a worker, as large as the largest request it has seen. What a read brings past the page cache goes straight
+    /// into it, since it begins on a page.
+    static READ_BUFFER: RefCell<AlignedBuffer> = RefCell::new(AlignedBuffer::new(0));
 }
 
 impl<D: BlockDevice> FuseDisk<D> {
@@ -189,18 +188,14 @@ impl<D: BlockDevice> FuseDisk<D> {
         let left = self.device().size_bytes().saturating_sub(offset);
         let length = u64::from(size).min(left) as usize;
         READ_BUFFER.with_borrow_mut(|buffer| {
-            // A little more than is asked for, so that it can begin on a page.
-            let needed = length + BUFFER_ALIGNMENT_BYTES - 1;
-            if buffer.len() < needed {
-                let missing = needed - buffer.len();
-                if buffer.try_reserve_exact(missing).is_err() {
+            if buffer.len() < length {
+                let Some(larger) = AlignedBuffer::try_new(length) else {
                     let error = DeviceError::from(no_memory(length));
                     return reply.error(report("read", offset, length as u64, &error));
-                }
-                buffer.resize(needed, 0);
+                };
+                *buffer = larger;
             }
-            let start = buffer.as_ptr().align_offset(BUFFER_ALIGNMENT_BYTES);
-            let bytes = &mut buffer[start..start + length];
+            let bytes = &mut buffer[..length];
             match self.device().read_at(offset, bytes) {
                 Ok(()) => reply.data(bytes),
                 Err(error) => reply.error(report("read", offset, length as u64, &error)),

@@ -22,7 +22,8 @@ impl AlignedBuffer {
     }
 
     /// The same; none where the system has no memory for it.
-    pub(crate) fn try_new(len: usize) -> Option<Self> {
+    #[must_use]
+    pub fn try_new(len: usize) -> Option<Self> {
         let mut storage = Vec::new();
         let bytes = len + DIRECT_ALIGNMENT_BYTES - 1;
         storage.try_reserve_exact(bytes).ok()?;

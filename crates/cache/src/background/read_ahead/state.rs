@@ -67,12 +67,9 @@ impl ReadAhead {
 
     /// Memory for a window; none where the system has none.
     pub(super) fn buffer(&self, len: usize) -> Option<AlignedBuffer> {
-        let mut spare = std::mem::take(&mut self.queue().spare);
-        let fits = spare.iter().position(|buffer| buffer.len() == len);
-        let found = fits.map(|at| spare.swap_remove(at));
         let mut queue = self.queue();
-        spare.truncate(SPARE_BUFFERS_MAX.saturating_sub(queue.spare.len()));
-        queue.spare.append(&mut spare);
+        let fits = queue.spare.iter().position(|buffer| buffer.len() == len);
+        let found = fits.map(|at| queue.spare.swap_remove(at));
         drop(queue);
         found.or_else(|| AlignedBuffer::try_new(len))
     }
