@@ -237,7 +237,7 @@ impl Inner {
     fn introduce_again(&mut self, id: FileId) -> io::Result<()> {
         let ids = self.on_the_way(&[id]);
         if !ids.is_empty() {
-            self.commit(self.carried(&[id]))?;
+            self.commit(self.carried(&ids))?;
             self.introduced.extend(ids);
         }
         Ok(())

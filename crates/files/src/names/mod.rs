@@ -367,19 +367,19 @@ impl Inner {
             records.extend_from_slice(described);
         }
         let held: Vec<FileId> = self.held.iter().copied().collect();
-        records.extend(self.carried(&held));
-        self.introduced = self.on_the_way(&held).into_iter().collect();
+        let needed = self.on_the_way(&held);
+        records.extend(self.carried(&needed));
+        self.introduced = needed.into_iter().collect();
         self.next_logs += 1;
         let number = self.next_logs;
         self.next_log = Some(NextLog { number, records });
         number
     }
 
-    /// What tells the next log of inodes that the current one knows, and of the directories on the way to them: all
-    /// their names, for any may be taken away next.
-    fn carried(&self, ids: &[FileId]) -> Vec<Record> {
+    /// What tells the next log of inodes that the current one knows: all their names, for any may be taken away next.
+    fn carried(&self, ids: &BTreeSet<FileId>) -> Vec<Record> {
         let mut records = Vec::new();
-        for id in self.on_the_way(ids) {
+        for &id in ids {
             let node = self.table.node(id).expect("what is on the way is known");
             // A parent's id may be greater than its child's: the replay does not mind.
             let mut places = node.names.iter();
