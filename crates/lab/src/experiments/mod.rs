@@ -27,6 +27,7 @@ pub use blocks::{BlockJob, BlockOutcome, Pattern};
 pub use counts::{counts_cells, counts_rows};
 pub use metric::Metric;
 pub use outcome::Outcome;
+pub(crate) use runs::is_disturbed;
 pub use runs::{LOADED_FROM, Run, Runs};
 pub use scope::{Contender, Scope};
 pub use traces::TraceRun;

@@ -7,7 +7,7 @@ use crate::measure::Spread;
 pub const LOADED_FROM: f64 = 0.15;
 
 /// Whether times say little, as others took so many processors meanwhile.
-pub(super) fn is_disturbed(others: Option<f64>) -> bool {
+pub(crate) fn is_disturbed(others: Option<f64>) -> bool {
     others.is_some_and(|others| others > LOADED_FROM)
 }
 

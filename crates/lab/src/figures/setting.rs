@@ -3,7 +3,7 @@
 use forebay_harness::{Machine, OthersWatch, digits};
 use serde_json::{Value, json};
 
-use crate::experiments::LOADED_FROM;
+use crate::experiments::{LOADED_FROM, is_disturbed};
 
 /// What a report's times depend on, besides what is measured.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Setting {
     /// Whether others used the processors, so that times say little.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
-        self.others.is_some_and(|others| others > LOADED_FROM)
+        is_disturbed(self.others)
     }
 
     pub(crate) fn to_json(&self) -> Value {
