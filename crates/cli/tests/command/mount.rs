@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::test_env::{Daemon, TestEnv, skips_without_fuse};
 
 /// An environment with a directory and a pool for it, or `None` where nothing can be mounted.
-fn env(test: &str) -> Option<TestEnv> {
+pub fn env(test: &str) -> Option<TestEnv> {
     if skips_without_fuse(test) {
         return None;
     }
@@ -30,6 +30,12 @@ fn ctrl_c_brings_the_directory_up_to_date() {
     };
     let daemon = mount(&env, &[]);
     assert_eq!(daemon.announced.len(), 1);
+    ends_by_ctrl_c(&env, daemon);
+    env.run(&["info", "POOL"]);
+}
+
+/// A daemon that is interrupted brings the directory up to date.
+pub fn ends_by_ctrl_c(env: &TestEnv, daemon: Daemon) {
     let mut file = File::create(env.path("mount/file")).unwrap();
     file.write_all(b"synced").unwrap();
     file.sync_all().unwrap();
@@ -38,7 +44,6 @@ fn ctrl_c_brings_the_directory_up_to_date() {
     assert_eq!(daemon.wait(), Some(0));
     assert_eq!(fs::read(env.path("data/file")).unwrap(), b"synced");
     assert!(!env.path("mount/file").exists(), "nothing is mounted");
-    env.run(&["info", "POOL"]);
 }
 
 #[test]
@@ -83,6 +88,11 @@ fn a_mount_in_use_is_given_up_at_the_deadline_with_exit_code_6() {
         return;
     };
     let daemon = mount(&env, &["--shutdown-deadline", "0"]);
+    gives_up_at_the_deadline(&env, daemon);
+}
+
+/// A daemon whose deadline is at once ends although a file is in use, with what was acknowledged.
+pub fn gives_up_at_the_deadline(env: &TestEnv, daemon: Daemon) {
     let mut file = File::create(env.path("mount/file")).unwrap();
     file.write_all(b"acknowledged").unwrap();
     file.sync_data().unwrap();
@@ -98,19 +108,31 @@ fn a_killed_daemon_loses_nothing_and_the_next_one_mounts_over_what_it_left() {
     let Some(env) = env("a_killed_daemon_loses_nothing") else {
         return;
     };
+    loses_nothing_when_killed(
+        &env,
+        || mount(&env, &[]),
+        |daemon| {
+            fs::rename(env.path("mount/log"), env.path("mount/other")).unwrap();
+            fs::rename(env.path("mount/other"), env.path("mount/log")).unwrap();
+            daemon.signal(Signal::KILL);
+            assert_eq!(daemon.wait(), None);
+        },
+    );
+}
+
+/// Three daemons, each killed by `kill` once a line was acknowledged, lose none of them, and the next one mounts over what they
+/// left.
+pub fn loses_nothing_when_killed(env: &TestEnv, mount: impl Fn() -> Daemon, kill: impl Fn(Daemon)) {
     for round in 0..3 {
-        let daemon = mount(&env, &[]);
+        let daemon = mount();
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         let mut file = options.open(env.path("mount/log")).unwrap();
         writeln!(file, "round {round}").unwrap();
         file.sync_data().unwrap();
-        fs::rename(env.path("mount/log"), env.path("mount/other")).unwrap();
-        fs::rename(env.path("mount/other"), env.path("mount/log")).unwrap();
-        daemon.signal(Signal::KILL);
-        assert_eq!(daemon.wait(), None);
+        kill(daemon);
     }
-    let daemon = mount(&env, &[]);
+    let daemon = mount();
     let expected = "round 0\nround 1\nround 2\n";
     assert_eq!(fs::read_to_string(env.path("mount/log")).unwrap(), expected);
     daemon.end();
