@@ -1,10 +1,15 @@
-//! Pages of memory that a device takes as they are: whole, zeroed when made, aligned to their size.
+//! Pages of memory that a device takes as they are: whole, initialised, aligned to their size.
+//!
+//! What one or sixteen pages were in is kept for the next, up to 5 MiB in all: commits want these two sizes, and an allocator
+//! gives blocks of an alignment slowly, and back to the system soon.
 
 #![allow(unsafe_code, reason = "the allocator is asked for an alignment")]
 
+use crossbeam_queue::ArrayQueue;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::LazyLock;
 
 /// Bytes of a page, of a block, and the unit of every transfer.
 pub const PAGE_BYTES: usize = 4096;
@@ -39,15 +44,66 @@ fn allocate(pages: usize) -> NonNull<u8> {
     NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
+/// Pages of a transaction of several blocks, at first.
+const SEVERAL: usize = 16;
+
+/// Memory that was let go of, of this many pages each.
+struct Spare {
+    pages: usize,
+    starts: ArrayQueue<Start>,
+}
+
+/// Where memory begins that nobody owns.
+struct Start(NonNull<u8>);
+
+// SAFETY: only one thread has it at a time, as the queue sees to; nothing else refers to the memory.
+unsafe impl Send for Start {}
+
+static SPARE: LazyLock<[Spare; 2]> = LazyLock::new(|| {
+    [(1, 256), (SEVERAL, 64)].map(|(pages, most)| Spare {
+        pages,
+        starts: ArrayQueue::new(most),
+    })
+});
+
+/// The spare memory of so many pages, if that is a size that is kept.
+fn spare(capacity: usize) -> Option<&'static Spare> {
+    SPARE.iter().find(|spare| spare.pages == capacity)
+}
+
 impl Pages {
+    /// Room for so many pages or a few more, none of them used yet: initialised, with bytes that mean nothing.
+    fn with_room(pages: usize) -> Pages {
+        let capacity = match pages {
+            2..SEVERAL => SEVERAL,
+            _ => pages,
+        };
+        let kept = spare(capacity).and_then(|spare| spare.starts.pop());
+        Pages {
+            start: kept.map_or_else(|| allocate(capacity), |start| start.0),
+            count: 0,
+            capacity,
+        }
+    }
+
     /// So many zeroed pages.
     #[must_use]
     pub fn zeroed(count: usize) -> Pages {
-        Pages {
-            start: allocate(count),
-            count,
-            capacity: count,
+        let is_kept = (1..=SEVERAL).contains(&count);
+        let mut pages = match is_kept {
+            true => Pages::with_room(count),
+            // The system's are zeroed as they are touched.
+            false => Pages {
+                start: allocate(count),
+                count,
+                capacity: count,
+            },
+        };
+        pages.count = count;
+        if is_kept {
+            pages.fill(0);
         }
+        pages
     }
 
     /// How many there are.
@@ -67,24 +123,49 @@ impl Pages {
         &mut self[number * PAGE_BYTES..][..PAGE_BYTES]
     }
 
-    /// One zeroed page more; its number.
-    pub fn push(&mut self) -> usize {
+    /// One page more with whatever bytes; its number.
+    fn grow(&mut self) -> usize {
         if self.count == self.capacity {
-            let mut grown = Pages::zeroed((self.capacity * 2).max(1));
-            grown[..self.count * PAGE_BYTES].copy_from_slice(self);
+            let most = self.capacity * 2;
+            let mut grown = Pages::with_room(if most == 2 { SEVERAL } else { most.max(1) });
             grown.count = self.count;
+            grown.copy_from_slice(self);
             *self = grown;
         }
         self.count += 1;
         self.count - 1
     }
+
+    /// One zeroed page more; its number.
+    pub fn push(&mut self) -> usize {
+        let number = self.grow();
+        self.page_mut(number).fill(0);
+        number
+    }
+
+    /// One page more, with these bytes.
+    ///
+    /// # Panics
+    /// They are not those of a page.
+    pub fn push_page(&mut self, bytes: &[u8]) {
+        let number = self.grow();
+        self.page_mut(number).copy_from_slice(bytes);
+    }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        if self.capacity > 0 {
+        if self.capacity == 0 {
+            return;
+        }
+        let start = Start(self.start);
+        let left = match spare(self.capacity) {
+            Some(spare) => spare.starts.push(start),
+            None => Err(start),
+        };
+        if let Err(start) = left {
             // SAFETY: allocated with this layout, and not freed since.
-            unsafe { dealloc(self.start.as_ptr(), layout(self.capacity)) };
+            unsafe { dealloc(start.0.as_ptr(), layout(self.capacity)) };
         }
     }
 }

@@ -140,8 +140,13 @@ impl Transaction {
             }
             return;
         }
-        let page = pages.push();
-        pages.page_mut(page)[range.clone()].copy_from_slice(bytes);
+        match is_whole {
+            true => pages.push_page(bytes),
+            false => {
+                let page = pages.push();
+                pages.page_mut(page)[range.clone()].copy_from_slice(bytes);
+            }
+        }
         // The rest of a block that this transaction zeroes is known.
         let is_known = is_whole || newest.is_some();
         let written = (!is_known).then(|| vec![range]);

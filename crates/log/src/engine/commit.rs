@@ -170,8 +170,8 @@ impl Log {
     ) -> Result<Option<Ticket>> {
         assert_eq!(bytes.len(), PAGE_BYTES, "a whole block");
         let key = Key { volume, block };
-        let mut pages = Pages::zeroed(1);
-        pages.copy_from_slice(bytes);
+        let mut pages = Pages::zeroed(0);
+        pages.push_page(bytes);
         let check = check_of(key, bytes);
         let mut state = self.lock();
         let is_new = state.versions.of(key) == version

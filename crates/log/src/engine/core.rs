@@ -159,6 +159,11 @@ impl Log {
         self.geometry.group_blocks_max()
     }
 
+    /// Pages of a segment.
+    pub fn segment_pages(&self) -> u32 {
+        self.geometry.segment_pages
+    }
+
     /// Segments that may be written before one is recycled.
     pub fn free_segments(&self) -> u64 {
         let state = self.lock();
