@@ -178,6 +178,10 @@ pub const CASES: &[Case] = &[
         run: ssd::commits,
     },
     Case {
+        rows: &[("ssd_read_qd1_vs_pread", AtLeast(0.90))],
+        run: ssd::reads,
+    },
+    Case {
         rows: &[
             ("mirror_1x4k_fences", AtMost(1.1)),
             ("mirror_1x4k_lines", AtMost(132.0)),

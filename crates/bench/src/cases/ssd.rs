@@ -35,6 +35,8 @@ const SLICE: Duration = Duration::from_millis(300);
 const SLICE_QUICK: Duration = Duration::from_millis(20);
 /// Blocks that the commits go to: a quarter of the pool, so that the tail is mostly dead.
 const BLOCKS_SHARE: u64 = 4;
+/// Blocks of a transaction that fills the pool.
+const FILL_BLOCKS: u64 = 64;
 /// Segments that are free before a slice, of the ring's, in per cent.
 const FREE_PERCENT: u64 = 70;
 /// Devices with a flush as slow as this are held to the goals.
@@ -180,6 +182,55 @@ impl Sides {
         Ok(done.into_inner() as f64 / start.elapsed().as_secs_f64())
     }
 
+    /// Reads of cached blocks by one thread beside those of the bare file's pages.
+    fn reads(&self) -> Result<Option<f64>> {
+        let mut ratios = Vec::new();
+        for round in 0..self.rounds {
+            let seed = 50 + round as u64;
+            let ours = || {
+                self.rate(1, |_, is_over| {
+                    let mut random = Blocks::new(seed, 0, self.blocks);
+                    let (mut page, mut done) = (Pages::zeroed(1), 0);
+                    while !is_over.load(Ordering::Relaxed) {
+                        self.log.read(1, random.next(), &mut page)?;
+                        done += 1;
+                    }
+                    Ok(done)
+                })
+            };
+            let bare = || {
+                self.rate(1, |_, is_over| {
+                    let mut random = Blocks::new(seed, 0, self.blocks);
+                    let (mut page, mut done) = (Pages::zeroed(1), 0);
+                    while !is_over.load(Ordering::Relaxed) {
+                        self.direct.read(random.next(), &mut page)?;
+                        done += 1;
+                    }
+                    Ok(done)
+                })
+            };
+            ratios.push(match round % 2 {
+                0 => ours()? / bare()?,
+                _ => 1.0 / (bare()? / ours()?),
+            });
+        }
+        Ok(median(ratios))
+    }
+
+    /// Makes sure that reads hit: every block is written once.
+    fn fill(&self) -> Result<()> {
+        let mut payload = Payload::new(40);
+        for first in (0..self.blocks).step_by(FILL_BLOCKS as usize) {
+            self.rest()?;
+            let mut transaction = Transaction::new();
+            for block in first..(first + FILL_BLOCKS).min(self.blocks) {
+                transaction.write(1, block, payload.next())?;
+            }
+            self.log.commit(transaction)?;
+        }
+        Ok(())
+    }
+
     /// How many times as fast a bare write of one page is done as one of seventeen, which is what sixteen blocks are with their
     /// record: the device's own limit for those.
     fn seventeen_pages(&self) -> Result<Option<f64>> {
@@ -273,10 +324,26 @@ fn commit(log: &Log, blocks: u64, payload: &mut Payload, random: &mut Blocks) ->
     }
 }
 
+/// Both sides on files of their own.
+fn sides(bench: &Bench) -> Result<Sides> {
+    let files = ["pool", "direct", "buffered"].map(|name| bench.scratch.disk_file(name));
+    Sides::new(bench, files[0].path(), files[1].path(), files[2].path())
+}
+
+/// Reads of one block at a time.
+pub fn reads(bench: &Bench) -> Result<Vec<Row>> {
+    let sides = sides(bench)?;
+    sides.fill()?;
+    Ok(vec![Row::new(
+        "ssd_read_qd1_vs_pread",
+        sides.reads()?,
+        "ratio",
+    )])
+}
+
 /// All rows of commits.
 pub fn commits(bench: &Bench) -> Result<Vec<Row>> {
-    let files = ["pool", "direct", "buffered"].map(|name| bench.scratch.disk_file(name));
-    let sides = Sides::new(bench, files[0].path(), files[1].path(), files[2].path())?;
+    let sides = sides(bench)?;
     let commits = if is_quick(bench) {
         COUNTED_QUICK
     } else {
