@@ -16,7 +16,7 @@ mod mirror;
 mod mirror_of_three;
 mod mount;
 mod names;
-#[path = "../../../mount/tests/semantics/offer.rs"]
+#[path = "../../../serve/tests/common/offer.rs"]
 mod offer;
 mod one_copy;
 mod ownership;
