@@ -6,6 +6,7 @@ mod daemon;
 mod dax;
 mod drills;
 mod ending;
+mod hung;
 mod idle;
 mod limits;
 mod load;
