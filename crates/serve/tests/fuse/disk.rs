@@ -11,7 +11,7 @@ use std::time::Duration;
 use forebay_serve::{BlockDevice, DiskMount, MemoryDevice, mount_point};
 
 use crate::common::{AlignedBuffer, fill_pattern, skip};
-use crate::mounting::{mount, mounted, no_fuse};
+use crate::mounting::{mount, mount_as_offered, mounted, no_fuse, while_offered};
 
 const DISK_BYTES: usize = 16 << 20;
 
@@ -178,7 +178,7 @@ fn victim_daemon() {
     };
     let (sender, ended) = std::sync::mpsc::channel();
     let device = MemoryDevice::new(DISK_BYTES, 4096);
-    let _mount = mount(device, Path::new(&directory), move || {
+    let _mount = mount_as_offered(device, Path::new(&directory), move || {
         sender.send(()).unwrap_or_default();
     });
     let _ = ended.recv();
@@ -190,19 +190,22 @@ fn the_dead_mount_of_a_killed_daemon_is_cleaned_by_the_next() {
         return skip("the_dead_mount_of_a_killed_daemon_is_cleaned", why);
     }
     let directory = tempfile::tempdir().unwrap();
-    let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "disk::victim_daemon", "--nocapture"])
-        .env(VICTIM_VARIABLE, directory.path())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
     let disk = directory.path().join("disk");
-    for _ in 0..2000 {
-        if disk.exists() {
-            break;
+    let mut victim = while_offered(|| {
+        let victim = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "disk::victim_daemon", "--nocapture"])
+            .env(VICTIM_VARIABLE, directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        for _ in 0..2000 {
+            if disk.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        victim
+    });
     assert!(disk.exists(), "the victim did not mount");
     victim.kill().unwrap();
     victim.wait().unwrap();

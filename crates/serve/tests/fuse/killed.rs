@@ -11,7 +11,7 @@ use std::time::Duration;
 use forebay_serve::{BlockDevice, DeviceError, MemoryDevice};
 
 use crate::common::{AlignedBuffer, LoopDevice, skip};
-use crate::mounting::{mount, no_loop};
+use crate::mounting::{mount, mount_as_offered, no_loop, while_offered};
 
 const DISK_BYTES: usize = 16 << 20;
 /// A write here or beyond is never answered.
@@ -62,7 +62,7 @@ fn victim_daemon() {
     let (sender, ended) = channel();
     let device = StuckDevice(MemoryDevice::new(DISK_BYTES, 4096));
     let on_end = move || sender.send(()).unwrap_or_default();
-    let mount = mount(device, Path::new(&directory), on_end);
+    let mount = mount_as_offered(device, Path::new(&directory), on_end);
     let _mount = mount.unwrap();
     let _ = ended.recv();
 }
@@ -120,7 +120,7 @@ fn no_program_hangs_on_a_killed_daemon_and_the_next_one_serves() {
         return skip("no_program_hangs_on_a_killed_daemon", why);
     }
     let directory = tempfile::tempdir().unwrap();
-    let (mut victim, disk) = start_victim(directory.path());
+    let (mut victim, disk) = while_offered(|| start_victim(directory.path()));
     let looped = LoopDevice::new(&disk, true);
     let clients = [
         write_until_it_fails(disk.clone(), 0),

@@ -31,14 +31,27 @@ pub fn mount(
     directory: &Path,
     on_end: impl FnOnce() + Send + Sync + 'static,
 ) -> io::Result<DiskMount> {
+    while_offered(|| mount_as_offered(device, directory, on_end))
+}
+
+/// The same with whatever the kernel offers: for a process that may be killed at any moment, and would leave the offer.
+pub fn mount_as_offered(
+    device: impl BlockDevice,
+    directory: &Path,
+    on_end: impl FnOnce() + Send + Sync + 'static,
+) -> io::Result<DiskMount> {
     let options = DiskOptions {
         transport: TRANSPORT,
         ..DiskOptions::default()
     };
-    let mount = || DiskMount::new(device, directory, &options, on_end);
+    DiskMount::new(device, directory, &options, on_end)
+}
+
+/// Does it while the kernel offers what is wanted.
+pub fn while_offered<T>(act: impl FnOnce() -> T) -> T {
     match TRANSPORT {
-        Transport::IoUring => with_the_offer(true, mount),
-        _ => mount(),
+        Transport::IoUring => with_the_offer(true, act),
+        _ => act(),
     }
 }
 
