@@ -67,6 +67,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let disk_options = DiskOptions {
         threads: usize::from(options.threads),
         allow_other: false,
+        ..DiskOptions::default()
     };
     let vhost = VhostFrontEnds::new(options.vhost_user_queues, None);
     let disks = Arc::new(Disks::new(disk_options, vhost, sender.clone()));

@@ -100,21 +100,6 @@ pub fn asked(seconds: i64, nanoseconds: u32) -> SystemTime {
     asked.unwrap_or(UNIX_EPOCH)
 }
 
-/// Seconds, and nanoseconds after them, as the kernel has times.
-pub fn parts_of(time: SystemTime) -> (i64, u32) {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            let seconds = -(before.as_secs() as i64);
-            match before.subsec_nanos() {
-                0 => (seconds, 0),
-                nanoseconds => (seconds - 1, 1_000_000_000 - nanoseconds),
-            }
-        }
-    }
-}
-
 /// The time that the kernel asked for. What `fuser` makes of one before the epoch lies as far behind the
 /// whole second as it should lie before the next: it takes the nanoseconds off as well.
 fn timespec_of(time: SystemTime) -> Timespec {
@@ -143,9 +128,8 @@ mod tests {
             let set = timespec_of(asked(seconds, nanoseconds));
             let expected = (seconds, i64::from(nanoseconds));
             assert_eq!((set.tv_sec, set.tv_nsec), expected);
-            // It tells the kernel rightly what we tell it, and so do we.
+            // It tells the kernel rightly what we tell it.
             let shown = time_of(seconds, nanoseconds);
-            assert_eq!(parts_of(shown), (seconds, nanoseconds));
             let whole = Duration::from_secs(i64::unsigned_abs(seconds));
             let second = match seconds < 0 {
                 true => UNIX_EPOCH - whole,

@@ -6,17 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use forebay_files::{FileBuffer, FileBufferOptions};
+use forebay_serve::fuse_ring::{RingCounts, Rings};
 use forebay_serve::mount_point::{self, MOUNT_SOURCE, MountIdentity};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::filesystem::MountedTree;
+use crate::negotiation::WRITE_BYTES_MAX;
 use crate::opening::Opening;
 use crate::operations::Operations;
 use crate::options::MountOptions;
 use crate::paths;
 use crate::restrictions::Restrictions;
-use crate::ring::{RingCounts, Rings};
+use crate::ring::RingService;
 use crate::scheduler::Scheduler;
 use crate::shares::Shares;
 use crate::tree::Tree;
@@ -74,7 +76,7 @@ impl FileMount {
             opening: Opening::default(),
             has_writeback_cache: options.writeback_cache,
         });
-        let rings = Arc::new(Rings::new(options.transport));
+        let rings = Arc::new(Rings::new(options.transport, WRITE_BYTES_MAX));
         let (server, servers) = (Arc::clone(&operations), Arc::clone(&rings));
         let tree = MountedTree::new(server, Arc::clone(&scheduler), servers, on_end);
         let session = Session::new(tree, &directory, &configuration(options, restrictions))
@@ -88,7 +90,7 @@ impl FileMount {
         let (session, device): (_, OwnedFd) =
             session.map_err(|error| not_mounted(&directory, &error))?;
         // Where the kernel agreed to them it holds all requests back until now.
-        rings.start(device, &operations, &scheduler)?;
+        rings.start(device, &RingService::new(&operations, &scheduler))?;
         let identity = MountIdentity::of(&directory)?;
         Ok(FileMount {
             identity,

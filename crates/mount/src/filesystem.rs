@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use forebay_serve::fuse_ring::Rings;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
     IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -19,7 +20,6 @@ use crate::answers::{
 use crate::credentials::Caller;
 use crate::negotiation;
 use crate::operations::Operations;
-use crate::ring::Rings;
 use crate::scheduler::Scheduler;
 use crate::tree::Change;
 

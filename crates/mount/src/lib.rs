@@ -33,5 +33,5 @@ mod tree;
 mod xattrs;
 
 pub use file_mount::FileMount;
-pub use options::{MountOptions, Transport};
-pub use ring::RingCounts;
+pub use forebay_serve::fuse_ring::{RingCounts, Transport};
+pub use options::MountOptions;

@@ -16,6 +16,7 @@ pub mod allocator;
 pub mod block_device;
 pub mod control;
 pub mod fuse_disk;
+pub mod fuse_ring;
 pub mod job_queue;
 pub mod latency;
 mod log_rate_limit;
@@ -33,6 +34,7 @@ pub use control::{
     Client, ClientError, ControlServer, Refusal, RefusalKind, Request, control_path,
 };
 pub use fuse_disk::{DiskMount, DiskOptions};
+pub use fuse_ring::{RingCounts, Transport};
 pub use latency::{DeviceMeters, DeviceSnapshot, LatencySummary, MeteredDevice};
 pub use memory_device::MemoryDevice;
 pub use nbd::{NbdAddress, NbdOptions, NbdServer};

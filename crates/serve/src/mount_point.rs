@@ -138,11 +138,12 @@ pub fn check_empty(directory: &Path) -> io::Result<()> {
 }
 
 /// Whether the daemon behind a mount is gone. The question must reach the daemon: attributes may
-/// still be answered from the kernel's cache.
+/// still be answered from the kernel's cache. One whose daemon has just been killed with its rings answers `ECANCELED`
+/// for a moment: the entry that the question came to was going with its thread.
 pub fn is_dead(directory: &Path) -> bool {
     matches!(
         rustix::fs::statfs(directory),
-        Err(Errno::NOTCONN | Errno::CONNABORTED)
+        Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED)
     )
 }
 

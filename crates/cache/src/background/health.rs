@@ -19,6 +19,18 @@ use crate::mutants::{Mutant, mutated};
 use crate::policy::plan::retry_pause;
 use crate::sync::{AtomicU64, Ordering};
 
+/// What a caller is told whose own sync went through after another one that failed.
+#[derive(Debug)]
+struct AnotherSyncFailed;
+
+impl std::fmt::Display for AnotherSyncFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("another sync failed since these blocks were written")
+    }
+}
+
+impl std::error::Error for AnotherSyncFailed {}
+
 /// The health of one backing.
 #[derive(Default)]
 pub(crate) struct Health {
@@ -99,9 +111,8 @@ impl Health {
         }
         let is_older = |at: u64| at > epoch.0 && !mutated(Mutant::SyncEpochIgnored);
         for domain in syncs.last.iter().filter(|(_, at)| is_older(**at)) {
-            failed.entry(*domain.0).or_insert_with(|| {
-                io::Error::other("another sync failed since these blocks were written")
-            });
+            let another = || io::Error::other(AnotherSyncFailed);
+            failed.entry(*domain.0).or_insert_with(another);
         }
         failed
     }
@@ -125,13 +136,21 @@ impl Health {
         self.lock().clear();
     }
 
-    /// A write or a sync of the domain failed.
-    pub(crate) fn failed(&self, domain: FaultDomain, error: &io::Error) {
+    /// A write or a sync of the domain failed; whether that counts as a failure more. One failed sync is told to each round that
+    /// had written before, and counts once: a domain in trouble is left alone no longer for it.
+    pub(crate) fn failed(&self, domain: FaultDomain, error: &io::Error) -> bool {
+        let is_another_s = error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<AnotherSyncFailed>());
+        if is_another_s && self.lock().contains_key(&domain) {
+            return false;
+        }
         if self.is_first_trouble(domain, error) {
             let mut past = self.past();
             past.count += 1;
             past.last = Some((domain, error.to_string()));
         }
+        true
     }
 
     /// There is no backing yet, which is waited for like one that fails, and no failure of it.
@@ -245,5 +264,27 @@ mod tests {
         assert!(health.sync_since(after, &backing).is_empty());
         assert!(health.sync_all_since(before, &backing).is_err());
         assert!(health.sync_all_since(after, &backing).is_ok());
+    }
+
+    #[test]
+    fn a_failed_sync_counted_once_for_each_round_that_had_written() {
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(4096))));
+        let backing = Backing::from_store(store.clone());
+        let health = Health::default();
+        let failures = || health.lock().values().map(|one| one.failures).sum::<u32>();
+        let before = health.sync_epoch();
+        store.fail_syncs(1);
+        let note = || -> Vec<bool> {
+            let failed = health.sync_since(before, &backing).into_iter();
+            failed
+                .map(|(domain, error)| health.failed(domain, &error))
+                .collect()
+        };
+        assert_eq!((note(), failures()), (vec![true], 1));
+        assert_eq!((note(), failures()), (vec![false], 1), "the second round's");
+        // Where no round noted the first one, as it was a detach's, it is the second's to note.
+        health.forget();
+        assert_eq!((note(), failures()), (vec![true], 1));
+        assert_eq!(health.failures().0, 2);
     }
 }

@@ -45,11 +45,19 @@ impl Pipeline {
         }
     }
 
-    /// The work of a second flusher; where the rate is limited, the first one's rests are meant for all.
-    pub(super) fn flush_beside_stage(&self) {
-        if self.engine.wakeup().pace.limit().is_none() {
-            self.flush_stage();
+    /// When a flusher looks again without a wakeup.
+    pub(super) fn flush_pause(&self) -> Duration {
+        self.next_retry().unwrap_or(TICK)
+    }
+
+    /// The work of a second flusher; returns when it looks again. Where the rate is limited, the first one's rests are meant for
+    /// all: it does nothing, also for what is to be tried again, and need not look for that.
+    pub(super) fn flush_beside_stage(&self) -> Duration {
+        if self.engine.wakeup().pace.limit().is_some() {
+            return TICK;
         }
+        self.flush_stage();
+        self.flush_pause()
     }
 
     /// Rests until what was written since `started` is within the flush rate limit, as it is set now.

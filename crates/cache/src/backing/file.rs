@@ -29,8 +29,13 @@ const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// From so many bytes on a read into memory that `O_DIRECT` would refuse goes through a buffer that is kept.
 const KEPT_READ_BYTES_MIN: usize = 64 << 10;
 
-/// Such buffers of one backing.
+/// Such buffers of all backings of the process: a disk that is not read any more keeps none for itself.
 const KEPT_BUFFERS_MAX: usize = 4;
+static KEPT_BUFFERS: Mutex<Vec<AlignedBuffer>> = Mutex::new(Vec::new());
+
+pub(super) fn kept_buffers() -> MutexGuard<'static, Vec<AlignedBuffer>> {
+    KEPT_BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What a file backing may use; everything by default. Restricting it serves tests and diagnosis.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +81,6 @@ pub struct FileStore {
     /// Why there is no ring although one was wanted.
     ring_error: Option<io::Error>,
     counters: LiveCounters,
-    /// Buffers of long reads into memory that `O_DIRECT` would refuse, for the next ones.
-    kept: Mutex<Vec<AlignedBuffer>>,
     mark: MarkFiles,
     holds_pool: bool,
 }
@@ -181,7 +184,6 @@ impl FileStore {
             ring,
             ring_error,
             counters: LiveCounters::default(),
-            kept: Mutex::default(),
             mark,
             holds_pool,
         })
@@ -222,15 +224,14 @@ impl FileStore {
     }
 
     /// Reads by `O_DIRECT`; offset and length are aligned, the memory need not be.
-    fn read_direct(&self, file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    fn read_direct(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
         if is_direct_aligned(offset, out) {
             return file.read_exact_at(out, offset);
         }
         let mut bounce = match out.len() < KEPT_READ_BYTES_MIN {
             true => AlignedBuffer::new(out.len()),
             // Fresh memory of that size costs as much as the copy.
-            false => self
-                .kept()
+            false => kept_buffers()
                 .pop()
                 .unwrap_or_else(|| AlignedBuffer::new(REQUEST_BYTES_MAX)),
         };
@@ -241,15 +242,11 @@ impl FileStore {
             at += chunk.len() as u64;
             Ok(())
         });
-        let mut kept = self.kept();
+        let mut kept = kept_buffers();
         if bounce.len() == REQUEST_BYTES_MAX && kept.len() < KEPT_BUFFERS_MAX {
             kept.push(bounce);
         }
         read
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Vec<AlignedBuffer>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_inside(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -257,7 +254,7 @@ impl FileStore {
         if let Some(file) = &self.direct
             && !direct_part.is_empty()
         {
-            self.read_direct(file, offset, direct_part)?;
+            Self::read_direct(file, offset, direct_part)?;
         }
         let at = offset + direct_part.len() as u64;
         self.buffered.read_exact_at(buffered_part, at)

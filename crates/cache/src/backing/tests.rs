@@ -334,3 +334,22 @@ fn a_faulty_store_fails_as_often_as_told() {
     faulty.fail_reads(0);
     assert!(backing.read_at(0, &mut [0]).is_ok());
 }
+
+#[test]
+fn each_disk_that_was_read_kept_buffers_of_its_own() {
+    let bytes = pattern(1 << 20, 3);
+    let files: Vec<_> = (0..12).map(|_| file_of(&bytes)).collect();
+    let disks: Vec<_> = files
+        .iter()
+        .map(|file| Backing::file(file.path()).unwrap())
+        .collect();
+    for disk in &disks {
+        let mut out = vec![0; (1 << 20) + 1];
+        // Where it begins, no direct read is allowed to go.
+        let unaligned = usize::from(out.as_ptr().cast::<u8>().align_offset(512) == 0);
+        disk.read_at(0, &mut out[unaligned..unaligned + (1 << 20)])
+            .unwrap();
+        assert!(out[unaligned..unaligned + (1 << 20)] == bytes);
+    }
+    assert!(file::kept_buffers().len() <= 4, "of all of them together");
+}

@@ -298,3 +298,24 @@ fn a_block_whose_stripe_another_one_left_meanwhile_was_read_again_by_itself() {
         u64::from(block == 1500)
     });
 }
+
+#[test]
+fn a_lone_miss_at_the_end_of_a_read_counted_twice_for_its_run() {
+    const CUTOFF_BLOCKS: usize = 4;
+    let (rig, _backing, volume) = streamed(CUTOFF_BLOCKS);
+    let passed_by = || rig.pool.stats().totals.passed_by;
+    // Every other block is cached.
+    for block in (1..10).step_by(2) {
+        rig::put(&volume, block, 1);
+    }
+    let read_two = |first: u64| {
+        let mut out = vec![0; 2 * BLOCK];
+        volume.read(first, &mut out).unwrap();
+        assert!(out[..BLOCK] == rig::bytes_of(first, 1));
+        assert!(out[BLOCK..] == rig::bytes_of(first + 1, 0));
+    };
+    (1..9).step_by(2).for_each(read_two);
+    assert_eq!(passed_by(), 0, "four blocks are as long as the cutoff");
+    read_two(9);
+    assert_eq!(passed_by(), 1);
+}

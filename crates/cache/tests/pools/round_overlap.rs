@@ -16,6 +16,9 @@ struct State {
     blocks_written: u64,
     syncs_begun: u64,
     syncs_let_go: u64,
+    syncs_under_way: u64,
+    /// Writes that came while a sync was under way.
+    overlapping: u64,
     /// Numbers of syncs that fail.
     failing: Vec<u64>,
 }
@@ -56,7 +59,10 @@ impl BackingStore for Gated {
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<std::io::Result<()>> {
         let results = self.memory.write_runs(runs);
         let bytes: usize = runs.iter().map(|run| run.bytes.len()).sum();
-        self.change(|state| state.blocks_written += (bytes / rig::BLOCK) as u64);
+        self.change(|state| {
+            state.blocks_written += (bytes / rig::BLOCK) as u64;
+            state.overlapping += u64::from(state.syncs_under_way > 0);
+        });
         results
     }
     fn zero_range(&self, offset: u64, len_bytes: u64) -> std::io::Result<()> {
@@ -65,10 +71,15 @@ impl BackingStore for Gated {
     fn sync(&self) -> std::io::Result<()> {
         let number = self.change(|state| {
             state.syncs_begun += 1;
+            state.syncs_under_way += 1;
             state.syncs_begun
         });
         self.wait("the sync is let go", |state| state.syncs_let_go >= number);
-        match self.state.lock().unwrap().failing.contains(&number) {
+        let fails = self.change(|state| {
+            state.syncs_under_way -= 1;
+            state.failing.contains(&number)
+        });
+        match fails {
             true => Err(std::io::Error::from_raw_os_error(libc::EIO)),
             false => Ok(()),
         }
@@ -84,14 +95,18 @@ impl BackingStore for Gated {
     }
 }
 
-/// A pool with so many rounds of dirty blocks, all syncs of its backing so far let go.
-fn with_dirty_rounds(rounds: u64) -> (Rig, Arc<Gated>, Volume) {
-    let rig = rig_with(32 << 20, |options| options.background(false));
-    let store = Arc::new(Gated {
+fn gated() -> Arc<Gated> {
+    Arc::new(Gated {
         memory: MemoryStore::new(64 << 20),
         state: Mutex::default(),
         changed: Condvar::new(),
-    });
+    })
+}
+
+/// A pool with so many rounds of dirty blocks, all syncs of its backing so far let go.
+fn with_dirty_rounds(rounds: u64) -> (Rig, Arc<Gated>, Volume) {
+    let rig = rig_with(32 << 20, |options| options.background(false));
+    let store = gated();
     store.change(|state| state.syncs_let_go = u64::MAX);
     let volume = rig.pool.attach(Backing::from_store(store.clone())).unwrap();
     for block in 0..rounds * ROUND_BLOCKS {
@@ -164,6 +179,32 @@ fn a_round_that_had_written_before_a_sync_failed_was_retired() {
     assert_eq!(pool.write_back_once().unwrap(), ROUND_BLOCKS as usize);
     assert_eq!(pool.write_back_once().unwrap(), ROUND_BLOCKS as usize);
     assert_eq!(dirty(pool), 0);
+}
+
+#[test]
+fn a_store_that_is_attached_to_a_pool_in_use_had_one_flusher() {
+    let rig = rig_with(32 << 20, |options| options.background(true));
+    let (pool, store) = (&rig.pool, gated());
+    store.change(|state| state.syncs_let_go = u64::MAX);
+    let volume = pool.attach(Backing::from_store(store.clone())).unwrap();
+    pool.set_watermarks(0, 1000).unwrap();
+    store.change(|state| (state.syncs_begun, state.syncs_let_go) = (0, 0));
+    for block in 0..4 * ROUND_BLOCKS {
+        rig::put(&volume, block, 1);
+    }
+    // As long as a sync is under way another round may be written.
+    for number in 1.. {
+        let goes_on = |state: &State| state.syncs_begun >= number || state.overlapping > 0;
+        store.wait("a round is synced beside another one's writes", goes_on);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        if store.change(|state| {
+            state.syncs_let_go = number;
+            state.overlapping > 0
+        }) {
+            break;
+        }
+    }
+    store.change(|state| state.syncs_let_go = u64::MAX);
 }
 
 #[test]

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use forebay_command::disks::DiskSettings;
 use forebay_command::{LogFormat, LogLevel, Trust, size};
-use forebay_mount::Transport;
 
 use crate::arguments::pool::Opening;
-use crate::config::{Settings, Switch, Tunables};
+use crate::config::{Settings, Switch, TransportName, Tunables};
 use crate::requests::Fault;
 
 /// A daemon to run.
@@ -16,6 +15,7 @@ use crate::requests::Fault;
 #[command(after_help = "Example:
   mkdir -p /mnt/forebay
   forebay serve --pool /dev/shm/forebay/pool --backing disk.img --fuse /mnt/forebay --nbd unix:/run/forebay.nbd
+  forebay serve --pool /dev/shm/forebay/pool --backing disk.img --fuse /mnt/forebay --transport io-uring
   forebay serve --config /etc/forebay/forebay.toml
 
 A config file has the same names as the flags, and a [[volume]] table for each further disk; a flag \
@@ -95,27 +95,6 @@ pub struct MountArguments {
     /// Least important events that are logged [default: info].
     #[arg(long, value_enum)]
     pub log_level: Option<LogLevel>,
-}
-
-/// How the kernel's requests come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TransportName {
-    /// The faster one, as measured: dev-fuse.
-    Auto,
-    /// Reads and writes of /dev/fuse.
-    DevFuse,
-    /// io_uring, a queue for each core.
-    IoUring,
-}
-
-impl From<TransportName> for Transport {
-    fn from(name: TransportName) -> Transport {
-        match name {
-            TransportName::Auto => Transport::Auto,
-            TransportName::DevFuse => Transport::DevFuse,
-            TransportName::IoUring => Transport::IoUring,
-        }
-    }
 }
 
 /// A pool that a daemon serves.

@@ -3,9 +3,11 @@
 //! One struct describes both, so that the file's keys are the flags' names. A flag wins over the
 //! file; a key that is not known is refused with its name and line, and never ignored.
 
+mod transport;
 mod tunables;
 mod values;
 
+pub use transport::TransportName;
 pub use tunables::{Replacement, Switch, Tunables, Verify};
 
 use std::path::{Path, PathBuf};
@@ -105,6 +107,10 @@ pub struct Settings {
     /// Threads that serve requests of a FUSE disk [default: 8].
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
+    /// What brings the kernel's requests to FUSE disks; io-uring needs Linux 6.18.3 and enable_uring of its module
+    /// fuse [default: auto].
+    #[arg(long, value_enum)]
+    pub transport: Option<TransportName>,
     /// Let every user of this machine reach the mounts.
     #[arg(long)]
     pub allow_other: bool,
@@ -322,6 +328,7 @@ impl Settings {
             tls_key: self.tls_key.or(file.tls_key),
             tls_client_ca: self.tls_client_ca.or(file.tls_client_ca),
             threads: self.threads.or(file.threads),
+            transport: self.transport.or(file.transport),
             allow_other: self.allow_other || file.allow_other,
             user: self.user.or(file.user),
             sandbox: self.sandbox.or(file.sandbox),
@@ -484,6 +491,7 @@ mod tests {
         for (text, line, part) in [
             ("threads = 0", 1, "1 to 256"),
             ("defer-journal = \"perhaps\"", 1, "perhaps"),
+            ("transport = \"pigeon\"", 1, "io-uring"),
             ("\ndirty-high = 101", 2, "percentage"),
             ("\n\nflush-rate = \"3 apples\"", 3, "apples"),
             ("nbd = [\"udp:1\"]", 1, "unix:PATH"),

@@ -32,7 +32,7 @@ use forebay_command::end::{self, SHUTDOWN_DEADLINE};
 use forebay_command::notify::Notifier;
 use forebay_command::{Failure, start};
 use forebay_serve::nbd::{NbdOptions, TlsFiles};
-use forebay_serve::{ControlServer, DiskOptions, control_path};
+use forebay_serve::{ControlServer, DiskOptions, Transport, control_path};
 
 use crate::arguments::ServeOptions;
 use crate::config::{Settings, Switch};
@@ -56,6 +56,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let (sender, events) = channel();
     let pool = open_pool(&settings, options.without_missing)?;
     let disk_options = DiskOptions {
+        transport: settings.transport.map_or(Transport::Auto, Transport::from),
         threads: usize::from(settings.threads.unwrap_or(8)),
         allow_other: settings.allow_other,
     };

@@ -5,14 +5,15 @@
 //! then the pool is closed.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use forebay_command::end::{self, Event, RETRY_INTERVAL, SHUTDOWN_DEADLINE};
+use forebay_command::end::{self, Event, LastResort, RETRY_INTERVAL, SHUTDOWN_DEADLINE};
 use forebay_command::notify::Notifier;
 use forebay_command::{Failure, output, start};
 use forebay_files::FileBufferOptions;
 use forebay_mount::{FileMount, MountOptions};
+use forebay_serve::mount_point::MountIdentity;
 
 use super::{sandbox, watch};
 use crate::arguments::MountArguments;
@@ -20,6 +21,12 @@ use crate::config::Switch;
 
 /// The number that the mount's end is told with; there is one mount.
 const THE_MOUNT: u64 = 0;
+
+/// And the one that the pool's is told with.
+const THE_POOL: u64 = 1;
+
+/// How much longer than the deadline, or than the second signal, a backing that does not answer is waited for.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// Serves until told to stop.
 pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
@@ -66,7 +73,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
             "the last mount did not end in order: the directory was brought up to date"
         );
     }
-    end::forward_signals(sender)?;
+    end::forward_signals(sender.clone())?;
     let _watch = watch::start({
         let buffer = std::sync::Arc::downgrade(mount.buffer());
         move || Some(watch::Seen::new(buffer.upgrade()?.stats()?, Vec::new()))
@@ -86,18 +93,57 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     }
     output::line("ready");
     notifier.send("READY=1\nSTATUS=Serving");
-    serve_until_end(mount, &events, &notifier, arguments)
+    let limit = arguments
+        .shutdown_deadline
+        .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
+    let signals = Signals::new(mount.identity().clone(), limit);
+    serve_until_end(mount, (&events, sender), &notifier, signals)
+}
+
+/// The signals that were heard, and the end that each has made sure of, whatever hangs: dropped, it has come in time.
+struct Signals {
+    identity: MountIdentity,
+    limit: Duration,
+    heard: usize,
+    last_resorts: Vec<LastResort>,
+}
+
+impl Signals {
+    fn new(identity: MountIdentity, limit: Duration) -> Signals {
+        Signals {
+            identity,
+            limit,
+            heard: 0,
+            last_resorts: Vec::new(),
+        }
+    }
+
+    /// From here on the process ends: after the deadline by the first signal, soon by the second.
+    fn hear(&mut self) -> io::Result<()> {
+        self.heard += 1;
+        let wait = match self.heard {
+            1 => self.limit,
+            _ => Duration::ZERO,
+        };
+        let identity = self.identity.clone();
+        let before_end = move || {
+            // Its users get errors then, instead of a mount without a daemon.
+            let _ = identity.unmount(true);
+        };
+        let last_resort = LastResort::after(wait + CLOSE_GRACE, before_end)?;
+        self.last_resorts.push(last_resort);
+        Ok(())
+    }
 }
 
 /// The first signal unmounts, and goes on trying while files are in use; the second, or the deadline,
 /// forces the end.
 fn serve_until_end(
     mount: FileMount,
-    events: &Receiver<Event>,
+    (events, sender): (&Receiver<Event>, Sender<Event>),
     notifier: &Notifier,
-    arguments: &MountArguments,
+    mut signals: Signals,
 ) -> Result<(), Failure> {
-    let mut signals = 0;
     let mut deadline = None;
     let mut waits = 0;
     loop {
@@ -110,25 +156,24 @@ fn serve_until_end(
             }
         };
         match event {
-            Ok(Event::Unmounted(_)) => return close(mount, notifier),
-            Ok(Event::Signal) => signals += 1,
+            Ok(Event::Unmounted(_)) => return close(mount, (events, sender), notifier, signals),
+            Ok(Event::Signal) => signals.hear()?,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         let deadline = *deadline.get_or_insert_with(|| {
             notifier.send("STOPPING=1\nSTATUS=Waiting for files in use");
-            let limit = arguments
-                .shutdown_deadline
-                .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
+            let limit = signals.limit;
             tracing::info!(deadline_s = limit.as_secs(), "told to end: unmounting");
             Instant::now() + limit
         });
         match mount.unmount(false) {
             // Its end arrives as an event.
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if signals > 1 || Instant::now() >= deadline => {
+            Err(error) if signals.heard > 1 || Instant::now() >= deadline => {
                 return insist(mount, &error);
             }
+            // Likewise, once the last request is answered.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 // Not at once: most are closed before the next look.
                 if waits == 1 {
@@ -145,10 +190,31 @@ fn serve_until_end(
     }
 }
 
-fn close(mount: FileMount, notifier: &Notifier) -> Result<(), Failure> {
+/// Signals are heard meanwhile: a backing may take long, or not answer at all.
+fn close(
+    mount: FileMount,
+    (events, sender): (&Receiver<Event>, Sender<Event>),
+    notifier: &Notifier,
+    mut signals: Signals,
+) -> Result<(), Failure> {
     notifier.send("STOPPING=1\nSTATUS=Bringing the directory up to date");
     tracing::info!("unmounted: bringing the directory up to date");
-    mount.join().map_err(|error| {
+    let closing = std::thread::Builder::new().name("close".into());
+    let closing = closing.spawn(move || {
+        let closed = mount.join();
+        let _ = sender.send(Event::Unmounted(THE_POOL));
+        closed
+    })?;
+    while let Ok(event) = events.recv() {
+        match event {
+            Event::Signal => signals.hear()?,
+            Event::Unmounted(THE_POOL) => break,
+            Event::Unmounted(_) => {}
+        }
+    }
+    let closed = closing.join();
+    let panicked = |_| Err(io::Error::other("the thread that closes the pool panicked"));
+    closed.unwrap_or_else(panicked).map_err(|error| {
         Failure::Failed(format!(
             "the directory is not up to date ({error}); nothing acknowledged is lost: free the cause \
              and mount again, or run forebay recover"
@@ -158,7 +224,9 @@ fn close(mount: FileMount, notifier: &Notifier) -> Result<(), Failure> {
 
 fn insist(mount: FileMount, in_use: &io::Error) -> Result<(), Failure> {
     let directory = mount.directory().to_owned();
-    if let Err(error) = mount.unmount(true) {
+    if let Err(error) = mount.unmount(true)
+        && error.kind() != io::ErrorKind::NotFound
+    {
         tracing::error!(mount = %directory.display(), %error, "not unmounted");
     }
     if let Err(error) = mount.close_in_use() {

@@ -6,6 +6,7 @@ mod daemon;
 mod dax;
 mod drills;
 mod ending;
+mod hung;
 mod idle;
 mod limits;
 mod load;
@@ -16,7 +17,7 @@ mod mirror;
 mod mirror_of_three;
 mod mount;
 mod names;
-#[path = "../../../mount/tests/semantics/offer.rs"]
+#[path = "../../../serve/tests/common/offer.rs"]
 mod offer;
 mod one_copy;
 mod ownership;

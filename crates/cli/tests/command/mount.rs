@@ -18,7 +18,7 @@ pub fn env(test: &str) -> Option<TestEnv> {
     Some(env)
 }
 
-fn mount(env: &TestEnv, more: &[&str]) -> Daemon {
+pub fn mount(env: &TestEnv, more: &[&str]) -> Daemon {
     let arguments = ["mount", "./data", "MOUNT", "--pool", "POOL"];
     env.start(env.command(&[&arguments, more].concat()))
 }

@@ -1,10 +1,12 @@
-//! `forebay mount --transport`: what it says, how it ends, what a kill leaves, and what is refused.
+//! `--transport` of `forebay mount` and `serve`: what it says, how it ends, what a kill leaves, and what is refused.
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 
 use rustix::process::Signal;
 
+use crate::hung::hears_signals_after_a_cut;
 use crate::mount::{self, ends_by_ctrl_c, gives_up_at_the_deadline, loses_nothing_when_killed};
 use crate::offer::{has_rings, with_the_offer};
 use crate::test_env::{Daemon, TestEnv};
@@ -80,6 +82,53 @@ fn a_mount_in_use_with_rings_is_given_up_at_the_deadline() {
     let arguments = [&MOUNT[..], &["--shutdown-deadline", "0"]].concat();
     let daemon = with_the_offer(true, || env.start(env.command(&arguments)));
     gives_up_at_the_deadline(&env, daemon);
+}
+
+#[test]
+fn a_mount_with_rings_that_is_cut_off_hears_the_signal() {
+    let Some(env) = env("a_mount_with_rings_that_is_cut_off") else {
+        return;
+    };
+    let arguments = [&MOUNT[..], &["--shutdown-deadline", "0"]].concat();
+    let daemon = with_the_offer(true, || env.start(env.command(&arguments)));
+    hears_signals_after_a_cut(&env, daemon, 1);
+}
+
+#[test]
+fn a_disk_is_served_by_rings_and_refused_without_the_offer() {
+    let test = "a_disk_is_served_by_rings";
+    if env(test).is_none() {
+        return;
+    }
+    let env = TestEnv::with_pool();
+    let serve = [
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--fuse",
+        "MOUNT",
+        "--transport",
+        "io-uring",
+    ];
+    let refused = with_the_offer(false, || env.run(&serve));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    for part in ["enable_uring", "--transport dev-fuse"] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    let daemon = with_the_offer(true, || env.start(env.command(&serve)));
+    let log = env.log();
+    assert!(log.contains("requests come by io_uring"), "{log}");
+    env.open_disk().write_all_at(&[5; 4096], 4096).unwrap();
+    daemon.signal(Signal::KILL);
+    assert_eq!(daemon.wait(), None);
+    // By the other transport, over what the killed one left.
+    let daemon = env.serve();
+    let mut found = [0; 4096];
+    env.open_disk().read_exact_at(&mut found, 4096).unwrap();
+    assert_eq!(found, [5; 4096]);
+    daemon.end();
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::io;
 use std::path::Path;
 
+use forebay_serve::fuse_ring::{Answer, Fields, ListedName, Request, opcode};
 use fuser::{FopenFlags, INodeNo, WriteFlags};
 
-use super::entry::Request;
-use super::wire::{Answer, Fields, opcode};
+use crate::answers::BELIEF;
 use crate::attributes;
 use crate::credentials::Caller;
+use crate::listing::Listed;
 use crate::operations::Operations;
 use crate::tree::{Change, error_of};
 use crate::xattrs;
@@ -62,17 +63,15 @@ pub fn answer(operations: &Operations, request: Request<'_>) -> io::Result<usize
     }
 }
 
-impl Request<'_> {
-    fn caller(&self) -> Caller {
-        Caller {
-            user: self.user,
-            group: self.group,
-        }
+fn caller_of(request: &Request<'_>) -> Caller {
+    Caller {
+        user: request.user,
+        group: request.group,
     }
+}
 
-    fn inode(&self) -> INodeNo {
-        INodeNo(self.inode)
-    }
+fn inode_of(request: &Request<'_>) -> INodeNo {
+    INodeNo(request.inode)
 }
 
 /// Nothing but that it was done.
@@ -82,7 +81,7 @@ fn done(result: io::Result<()>) -> io::Result<usize> {
 
 /// What is looked up, or made and then looked up: answered with an entry.
 fn made(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
-    let (caller, parent) = (request.caller(), request.inode());
+    let (caller, parent) = (caller_of(&request), inode_of(&request));
     let mut arguments = request.arguments;
     let mut names = Fields::new(&request.payload[..request.given]);
     let found = match request.opcode {
@@ -107,15 +106,15 @@ fn made(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
             let (flags, mode, umask) = (arguments.i32()?, arguments.u32()?, arguments.u32()?);
             let at = (parent, names.name()?);
             let (found, handle, flags) = operations.create((caller, umask), at, mode, flags)?;
-            return Answer::new(request.payload).created(&found, handle, flags);
+            return Answer::new(request.payload).created(&found, BELIEF, (handle, flags));
         }
     };
-    Answer::new(request.payload).entry(&found)
+    Answer::new(request.payload).entry(&found, BELIEF)
 }
 
 /// What loses or changes a name.
 fn unnamed(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
-    let (caller, parent) = (request.caller(), request.inode());
+    let (caller, parent) = (caller_of(&request), inode_of(&request));
     let mut arguments = request.arguments;
     let mut names = Fields::new(&request.payload[..request.given]);
     let name = names.name()?;
@@ -136,14 +135,14 @@ fn unnamed(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
 
 /// Attributes of an inode, and what else concerns no open file.
 fn of_inode(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
-    let (caller, inode) = (request.caller(), request.inode());
+    let (caller, inode) = (caller_of(&request), inode_of(&request));
     let mut arguments = request.arguments;
     let tree = &operations.tree;
     let mut given = Fields::new(&request.payload[..request.given]);
     match request.opcode {
         opcode::GETATTR => {
             let found = tree.attributes(inode)?;
-            Answer::new(request.payload).attributes(&found)
+            Answer::new(request.payload).attributes(&found, BELIEF)
         }
         opcode::SETATTR => setattr(operations, request),
         opcode::READLINK => {
@@ -181,7 +180,7 @@ fn xattr(payload: &mut [u8], found: &xattrs::Answer) -> io::Result<usize> {
 }
 
 fn setattr(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
-    let (caller, inode) = (request.caller(), request.inode());
+    let (caller, inode) = (caller_of(&request), inode_of(&request));
     let mut fields = request.arguments;
     let (valid, _padding) = (fields.u32()?, fields.u32()?);
     let has = |flag: u32| valid & flag != 0;
@@ -208,14 +207,14 @@ fn setattr(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
     };
     let handle = has(valid::HANDLE).then_some(handle);
     let found = operations.setattr(caller, inode, handle, &change)?;
-    Answer::new(request.payload).attributes(&found)
+    Answer::new(request.payload).attributes(&found, BELIEF)
 }
 
 fn of_directory(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
     let tree = &operations.tree;
     let mut arguments = request.arguments;
     if request.opcode == opcode::OPENDIR {
-        let handle = tree.open_directory(request.inode(), request.user)?;
+        let handle = tree.open_directory(inode_of(&request), request.user)?;
         return Answer::new(request.payload).opened(handle, FopenFlags::empty());
     }
     let handle = arguments.handle()?;
@@ -231,24 +230,35 @@ fn of_directory(operations: &Operations, request: Request<'_>) -> io::Result<usi
             match code {
                 opcode::READDIRPLUS => {
                     tree.list_with_attributes(handle, offset, |listed, found| {
-                        answer.listed(listed, Some(found))
+                        answer.listed(name_of(listed), Some((found, BELIEF)))
                     })?;
                 }
-                _ => tree.list(handle, offset, |listed| answer.listed(listed, None))?,
+                _ => tree.list(handle, offset, |listed| {
+                    answer.listed(name_of(listed), None)
+                })?,
             }
             answer.done()
         }
     }
 }
 
+fn name_of(listed: &Listed) -> ListedName<'_> {
+    ListedName {
+        number: listed.number,
+        next_offset: listed.next_offset,
+        kind: listed.kind,
+        name: &listed.name,
+    }
+}
+
 /// Open files and their bytes.
 fn of_file(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
     let tree = &operations.tree;
-    let caller = request.caller();
+    let caller = caller_of(&request);
     let mut arguments = request.arguments;
     match request.opcode {
         opcode::OPEN => {
-            let opened = operations.open(caller, request.inode(), arguments.i32()?)?;
+            let opened = operations.open(caller, inode_of(&request), arguments.i32()?)?;
             Answer::new(request.payload).opened(opened.0, opened.1)
         }
         opcode::READ => {

@@ -10,7 +10,7 @@ mod ending;
 mod fixture;
 #[path = "../semantics/names.rs"]
 mod names;
-#[path = "../semantics/offer.rs"]
+#[path = "../../../serve/tests/common/offer.rs"]
 mod offer;
 #[path = "../semantics/restrictions.rs"]
 mod restrictions;

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 
 use forebay_mount::MountOptions;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::fixture::Mounted;
 
@@ -43,4 +45,18 @@ fn another_process_may_unmount() {
     place.join();
     assert!(place.has_ended());
     assert_eq!(fs::read(place.data("file")).unwrap(), b"kept");
+}
+
+#[test]
+fn files_without_a_name_are_refused_whatever_the_transport() {
+    let Some(place) = Mounted::new("files_without_a_name") else {
+        return;
+    };
+    // Twice: the kernel remembers the first answer.
+    for _ in 0..2 {
+        let flags = OFlags::TMPFILE | OFlags::RDWR;
+        let refused = rustix::fs::open(place.path(""), flags, Mode::RUSR | Mode::WUSR);
+        assert_eq!(refused.unwrap_err(), Errno::OPNOTSUPP);
+    }
+    assert_eq!(fs::read_dir(place.data("")).unwrap().count(), 0);
 }

@@ -5,6 +5,7 @@ mod bytes;
 mod ending;
 mod fixture;
 mod names;
+#[path = "../../../serve/tests/common/offer.rs"]
 mod offer;
 mod restrictions;
 mod users;

@@ -40,14 +40,19 @@ pub struct TestMount {
 
 impl TestMount {
     pub fn new(device: Arc<impl BlockDevice>) -> Self {
+        Self::made(|directory, on_end| {
+            DiskMount::new(device, directory, &DiskOptions::default(), on_end)
+        })
+    }
+
+    /// One that is made in another way, with what it is to call at its end.
+    pub fn made(
+        mount: impl FnOnce(&Path, Box<dyn FnOnce() + Send + Sync>) -> std::io::Result<DiskMount>,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (sender, ended) = channel();
-        let mount = DiskMount::new(
-            device,
-            directory.path(),
-            &DiskOptions::default(),
-            move || sender.send(()).unwrap_or_default(),
-        );
+        let on_end = Box::new(move || sender.send(()).unwrap_or_default());
+        let mount = mount(directory.path(), on_end);
         TestMount {
             mount: Some(mount.unwrap()),
             ended,

@@ -67,7 +67,8 @@ impl Volume {
         let blocks = block..block + count.min(MISSING_RUN_BLOCKS_MAX) as u64;
         let watch = self.pipeline.table().pins().watch(self.id(), blocks);
         let mut missing = self.missing_run(block, count, passes_by);
-        if missing.len() > 1 {
+        // Also of a single one, since the read has been noted.
+        if !missing.is_empty() {
             let bytes = &mut out[..missing.len() * block_bytes];
             return self.read_missing(block, &mut missing, &watch, bytes);
         }

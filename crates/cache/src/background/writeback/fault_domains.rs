@@ -166,8 +166,11 @@ impl Pipeline {
                 }
                 continue;
             };
-            volume.health.failed(domain, &error);
-            self.engine.tallies().mine().write_back_errors(1);
+            let counts = volume.health.failed(domain, &error);
+            self.engine
+                .tallies()
+                .mine()
+                .write_back_errors(u64::from(counts));
             round.failed_domains.insert(domain);
             round.note(volume.backing_error(error));
         }

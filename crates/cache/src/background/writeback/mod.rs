@@ -74,6 +74,7 @@ impl Pipeline {
             self.retry_degraded();
             round_state.backlog = self.take_work(&mut round_state.deferred);
         }
+        let batch = round_state.deferred.batch();
         let (indices, spared) = self.pick(&mut round_state.backlog);
         let rest = round_state.backlog.len();
         let started = Instant::now();
@@ -93,7 +94,8 @@ impl Pipeline {
             false => round.failed,
         };
         let mut round_state = kept.unwrap_or_else(|| self.write_back.lock_round());
-        let others_go = round_state.deferred.note_stuck(round.corrupt + failed);
+        let stuck = round.corrupt + failed;
+        let others_go = round_state.deferred.note_stuck(batch, stuck);
         round.more = rest > 0 || others_go || spared > 0;
         round
     }

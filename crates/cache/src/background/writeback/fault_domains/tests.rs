@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use super::*;
+use crate::background::stages::TICK;
 use crate::backing::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
 use crate::{FaultyStore, MemoryStore, Pool, PoolOptions, Region, Volume};
 
@@ -177,4 +178,27 @@ fn a_pool_fills_with_what_cannot_go_and_the_rest_passes_through() {
     volume.flush().expect("all is well");
     assert_eq!(pool.stats().dirty_blocks, 0);
     assert!((0..stuck).all(|block| behind(&halves, block) == 1));
+}
+
+#[test]
+fn a_second_flusher_looked_each_millisecond_where_the_rate_is_limited() {
+    let (pool, volume, halves) = rig(false);
+    let pipeline = &volume.pipeline;
+    halves.0[0].fail_writes(u64::MAX);
+    put(&volume, 1, 5);
+    pipeline.begin_background();
+    pool.set_flush_rate_limit(1 << 20);
+    pool.write_back_once().expect_err("the first half fails");
+    while pipeline.next_retry() != Some(Duration::ZERO) {
+        std::thread::yield_now();
+    }
+    // It is due, and the first flusher's to ask.
+    let errors = || pool.stats().totals.write_back_errors;
+    for _ in 0..10 {
+        assert_eq!(pipeline.flush_beside_stage(), TICK);
+    }
+    assert_eq!(errors(), 1);
+    pool.set_flush_rate_limit(0);
+    pipeline.flush_beside_stage();
+    assert_eq!(errors(), 2);
 }

@@ -32,9 +32,13 @@ const COMMIT_ID_AT: usize = 256 + 8;
 const PAYLOAD_BYTES_AT: usize = 256 + 16;
 const HEADERS_BYTES: usize = 256 + 32;
 
+/// Where the two pieces of memory are described that an entry is registered with, beside the headers.
+const PIECES_AT: usize = 512;
+const PIECES_BYTES: usize = 2 * size_of::<libc::iovec>();
+
 /// The payload begins at a page, so that the kernel copies whole ones.
 const PAYLOAD_AT: usize = 4096;
-const _: () = assert!(HEADERS_BYTES <= PAYLOAD_AT);
+const _: () = assert!(HEADERS_BYTES <= PIECES_AT && PIECES_AT + PIECES_BYTES <= PAYLOAD_AT);
 
 /// Where `struct io_uring_sqe` has the length, which an entry is registered with: two pieces of memory.
 const SUBMISSION_LENGTH_AT: usize = 24;
@@ -46,6 +50,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// See the module.
 pub struct Entry {
+    /// Before the memory, which the kernel may use for as long as there is a ring.
     ring: IoUring<Entry128>,
     memory: Memory,
     device: types::Fd,
@@ -57,9 +62,13 @@ pub struct Entry {
 /// A request in an entry's memory.
 #[derive(Debug)]
 pub struct Request<'a> {
+    /// What is asked for, one of [`super::opcode`].
     pub opcode: u32,
+    /// Of what, or in which directory.
     pub inode: u64,
+    /// The caller's user.
     pub user: u32,
+    /// The caller's group.
     pub group: u32,
     /// Its first structure, where the operation has one.
     pub arguments: Fields<'a>,
@@ -105,19 +114,8 @@ impl Entry {
     /// # Errors
     /// The kernel does not take it; then it takes none of this mount.
     pub fn register(&mut self) -> io::Result<()> {
-        let start = self.memory.start.as_ptr();
-        let pieces = [
-            libc::iovec {
-                iov_base: start.cast(),
-                iov_len: HEADERS_BYTES,
-            },
-            libc::iovec {
-                // SAFETY: the memory is longer than `PAYLOAD_AT`.
-                iov_base: unsafe { start.add(PAYLOAD_AT) }.cast(),
-                iov_len: self.memory.length - PAYLOAD_AT,
-            },
-        ];
-        let mut submission = self.submission(REGISTER, 0, Some(pieces.as_ptr() as u64));
+        let pieces = self.memory.describe();
+        let mut submission = self.submission(REGISTER, 0, Some(pieces as u64));
         // SAFETY: an `Entry128` is the kernel's structure of 128 bytes (checked above), without padding that
         // matters, and these four are its length.
         unsafe {
@@ -125,7 +123,7 @@ impl Entry {
             length.cast::<u32>().write_unaligned(PIECES);
         }
         self.push(&submission);
-        // The kernel has read `pieces` when this returns. What it does not take it says at once.
+        // What the kernel does not take it says at once.
         self.ring.submit()?;
         let told = self.ring.completion().next();
         let Some(refused) = told.map(|completion| completion.result()) else {
@@ -219,7 +217,10 @@ impl Entry {
     }
 
     fn push(&mut self, submission: &Entry128) {
-        // SAFETY: the memory that the kernel uses on its behalf is this entry's, and outlives the ring.
+        // SAFETY: the kernel copies the submission during the call that submits it, but what that describes it may look at
+        // later: it copies the pieces of a registration when it carries that out, which a thread of its own may do after
+        // the call, and uses the memory that they name until it has said that the entry is gone, or the ring is. All of
+        // that lies in this entry's memory, which is given back after the ring.
         let pushed = unsafe { self.ring.submission().push(submission) };
         pushed.expect("an entry submits one thing at a time");
     }
@@ -231,6 +232,9 @@ struct Memory {
     length: usize,
 }
 
+/// Two pieces of the memory, as the kernel is told of them.
+type Pieces = [libc::iovec; PIECES as usize];
+
 // SAFETY: the pages belong to this value alone.
 unsafe impl Send for Memory {}
 
@@ -241,6 +245,27 @@ impl Memory {
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length, rights, flags)? };
         let start = NonNull::new(start.cast()).expect("a mapping is never at 0");
         Ok(Memory { start, length })
+    }
+
+    /// Writes down, in the memory itself, where its headers and its payload are.
+    fn describe(&mut self) -> *const Pieces {
+        let start = self.start.as_ptr();
+        // SAFETY: the memory is longer than `PAYLOAD_AT`, and begins at a page, so that what is written at `PIECES_AT` is
+        // within it, aligned, and apart from headers and payload (checked above).
+        unsafe {
+            let pieces = start.add(PIECES_AT).cast::<Pieces>();
+            pieces.write([
+                libc::iovec {
+                    iov_base: start.cast(),
+                    iov_len: HEADERS_BYTES,
+                },
+                libc::iovec {
+                    iov_base: start.add(PAYLOAD_AT).cast(),
+                    iov_len: self.length - PAYLOAD_AT,
+                },
+            ]);
+            pieces
+        }
     }
 
     fn bytes(&mut self) -> &mut [u8] {

@@ -6,16 +6,16 @@
 use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileHandle, FileType, FopenFlags, INodeNo};
 use rustix::fs::StatVfs;
 
-use crate::answers::{BELIEF, GENERATION};
-use crate::attributes;
-use crate::listing::Listed;
-use crate::tree::error_of;
+/// Inode numbers are not used again while the kernel knows them.
+const GENERATION: u64 = 0;
 
 /// What the kernel asks for (`enum fuse_opcode`).
+#[allow(missing_docs)] // The kernel's own names.
 pub mod opcode {
     pub const LOOKUP: u32 = 1;
     pub const GETATTR: u32 = 3;
@@ -51,11 +51,17 @@ pub mod opcode {
     pub const COPY_FILE_RANGE: u32 = 47;
 }
 
+fn error_of(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
 /// What is left of a request's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
+    /// All of these are left.
+    #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Fields(bytes)
     }
@@ -78,10 +84,12 @@ impl<'a> Fields<'a> {
         bytes.try_into().map_err(|_| error_of(libc::EINVAL))
     }
 
+    /// The next number, here as below.
     pub fn u32(&mut self) -> io::Result<u32> {
         Ok(u32::from_ne_bytes(self.array()?))
     }
 
+    /// The next number.
     pub fn u64(&mut self) -> io::Result<u64> {
         Ok(u64::from_ne_bytes(self.array()?))
     }
@@ -91,14 +99,17 @@ impl<'a> Fields<'a> {
         Ok(i32::from_ne_bytes(self.array()?))
     }
 
+    /// The next number.
     pub fn i64(&mut self) -> io::Result<i64> {
         Ok(i64::from_ne_bytes(self.array()?))
     }
 
+    /// The number of an inode.
     pub fn inode(&mut self) -> io::Result<INodeNo> {
         self.u64().map(INodeNo)
     }
 
+    /// What opening it gave.
     pub fn handle(&mut self) -> io::Result<FileHandle> {
         self.u64().map(FileHandle)
     }
@@ -126,6 +137,19 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// One name of a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedName<'a> {
+    /// The inode's number.
+    pub number: u64,
+    /// Where the next name is.
+    pub next_offset: u64,
+    /// What it is.
+    pub kind: FileType,
+    /// The name.
+    pub name: &'a OsStr,
+}
+
 /// An answer as it grows in the memory that the kernel reads it from.
 #[derive(Debug)]
 pub struct Answer<'a> {
@@ -134,6 +158,8 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
+    /// One of as many bytes as there are.
+    #[must_use]
     pub fn new(memory: &'a mut [u8]) -> Self {
         Answer { memory, length: 0 }
     }
@@ -172,27 +198,31 @@ impl<'a> Answer<'a> {
         Ok(self.length)
     }
 
-    pub fn entry(self, found: &FileAttr) -> io::Result<usize> {
-        self.whole(entry(found).bytes())
+    /// What a name leads to, which the kernel may believe for so long.
+    pub fn entry(self, found: &FileAttr, belief: Duration) -> io::Result<usize> {
+        self.whole(entry(found, belief).bytes())
     }
 
-    pub fn attributes(self, found: &FileAttr) -> io::Result<usize> {
-        let head = Words::default().u64(BELIEF.as_secs());
-        let head = head.u32(BELIEF.subsec_nanos()).u32(0);
+    /// The attributes of an inode.
+    pub fn attributes(self, found: &FileAttr, belief: Duration) -> io::Result<usize> {
+        let head = Words::default().u64(belief.as_secs());
+        let head = head.u32(belief.subsec_nanos()).u32(0);
         self.whole(attributes(head, found).bytes())
     }
 
+    /// What was opened, and how the kernel is to treat it.
     pub fn opened(self, handle: FileHandle, flags: FopenFlags) -> io::Result<usize> {
         self.whole(opened(Words::default(), handle, flags).bytes())
     }
 
+    /// What was made, and opened.
     pub fn created(
         self,
         found: &FileAttr,
-        handle: FileHandle,
-        flags: FopenFlags,
+        belief: Duration,
+        (handle, flags): (FileHandle, FopenFlags),
     ) -> io::Result<usize> {
-        self.whole(opened(entry(found), handle, flags).bytes())
+        self.whole(opened(entry(found, belief), handle, flags).bytes())
     }
 
     /// How many bytes were written, or an attribute has.
@@ -200,10 +230,12 @@ impl<'a> Answer<'a> {
         self.whole(Words::default().u32(count).u32(0).bytes())
     }
 
+    /// A place in a file.
     pub fn place(self, offset: u64) -> io::Result<usize> {
         self.whole(&offset.to_ne_bytes())
     }
 
+    /// What a file system has.
     pub fn statistics(self, found: &StatVfs) -> io::Result<usize> {
         let counts = [
             found.f_blocks,
@@ -225,13 +257,12 @@ impl<'a> Answer<'a> {
 
     /// One name more of a directory, with what a lookup of it says where that is wanted: whether there was room.
     #[must_use]
-    pub fn listed(&mut self, listed: &Listed, found: Option<&FileAttr>) -> bool {
-        let (head, kind) = match found {
-            Some(found) => (entry(found), found.kind),
-            None => (Words::default(), listed.kind),
+    pub fn listed(&mut self, listed: ListedName<'_>, found: Option<(&FileAttr, Duration)>) -> bool {
+        let (head, kind, number) = match found {
+            Some((found, belief)) => (entry(found, belief), found.kind, found.ino.0),
+            None => (Words::default(), listed.kind, listed.number),
         };
         let name = listed.name.as_bytes();
-        let number = found.map_or(listed.number, |found| found.ino.0);
         let words = head.u64(number).u64(listed.next_offset);
         let words = words.u32(name.len() as u32).u32(mode_of(kind) >> 12);
         let padding = &[0; 7][..name.len().next_multiple_of(8) - name.len()];
@@ -280,19 +311,19 @@ impl Words {
     }
 }
 
-fn entry(found: &FileAttr) -> Words {
+fn entry(found: &FileAttr, belief: Duration) -> Words {
     let head = Words::default()
         .u64(found.ino.0)
-        .u64(GENERATION.0)
-        .u64(BELIEF.as_secs())
-        .u64(BELIEF.as_secs())
-        .u32(BELIEF.subsec_nanos())
-        .u32(BELIEF.subsec_nanos());
+        .u64(GENERATION)
+        .u64(belief.as_secs())
+        .u64(belief.as_secs())
+        .u32(belief.subsec_nanos())
+        .u32(belief.subsec_nanos());
     attributes(head, found)
 }
 
 fn attributes(head: Words, found: &FileAttr) -> Words {
-    let times = [found.atime, found.mtime, found.ctime].map(attributes::parts_of);
+    let times = [found.atime, found.mtime, found.ctime].map(parts_of);
     let words = head.u64(found.ino.0).u64(found.size).u64(found.blocks);
     let words = times
         .iter()
@@ -308,6 +339,21 @@ fn attributes(head: Words, found: &FileAttr) -> Words {
         .u32(found.rdev)
         .u32(found.blksize)
         .u32(0)
+}
+
+/// Seconds, and nanoseconds after them, as the kernel has times.
+fn parts_of(time: SystemTime) -> (i64, u32) {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            let seconds = -(before.as_secs() as i64);
+            match before.subsec_nanos() {
+                0 => (seconds, 0),
+                nanoseconds => (seconds - 1, 1_000_000_000 - nanoseconds),
+            }
+        }
+    }
 }
 
 fn opened(head: Words, handle: FileHandle, flags: FopenFlags) -> Words {
@@ -330,7 +376,8 @@ fn mode_of(kind: FileType) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, UNIX_EPOCH};
+
+    const BELIEF: Duration = Duration::from_secs(1);
 
     fn found() -> FileAttr {
         FileAttr {
@@ -339,6 +386,8 @@ mod tests {
             blocks: 0x33,
             atime: UNIX_EPOCH + Duration::new(5, 7),
             mtime: UNIX_EPOCH - Duration::new(0, 1),
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
             kind: FileType::RegularFile,
             perm: 0o644,
             nlink: 2,
@@ -346,7 +395,7 @@ mod tests {
             gid: 4,
             rdev: 5,
             blksize: 4096,
-            ..attributes::nothing()
+            flags: 0,
         }
     }
 
@@ -358,11 +407,11 @@ mod tests {
             made(Answer::new(&mut memory)).unwrap()
         };
         let (handle, flags) = (FileHandle(1), FopenFlags::empty());
-        assert_eq!(answer(&|answer| answer.entry(&found())), 128);
-        assert_eq!(answer(&|answer| answer.attributes(&found())), 104);
+        assert_eq!(answer(&|answer| answer.entry(&found(), BELIEF)), 128);
+        assert_eq!(answer(&|answer| answer.attributes(&found(), BELIEF)), 104);
         assert_eq!(answer(&|answer| answer.opened(handle, flags)), 16);
         assert_eq!(
-            answer(&|answer| answer.created(&found(), handle, flags)),
+            answer(&|answer| answer.created(&found(), BELIEF, (handle, flags))),
             144
         );
         assert_eq!(answer(&|answer| answer.count(1)), 8);
@@ -372,9 +421,22 @@ mod tests {
     }
 
     #[test]
+    fn times_before_the_epoch_have_their_nanoseconds_after_the_second() {
+        for (seconds, nanoseconds) in [(0, 0), (5, 999_999_999), (-1, 1), (-7, 0), (-7, 500)] {
+            let whole = Duration::from_secs(i64::unsigned_abs(seconds));
+            let second = match seconds < 0 {
+                true => UNIX_EPOCH - whole,
+                false => UNIX_EPOCH + whole,
+            };
+            let time = second + Duration::from_nanos(u64::from(nanoseconds));
+            assert_eq!(parts_of(time), (seconds, nanoseconds));
+        }
+    }
+
+    #[test]
     fn an_entry_has_its_fields_where_the_kernel_looks_for_them() {
         let mut memory = [0; 128];
-        Answer::new(&mut memory).entry(&found()).unwrap();
+        Answer::new(&mut memory).entry(&found(), BELIEF).unwrap();
         let mut fields = Fields::new(&memory);
         let head: Vec<u64> = (0..4).map(|_| fields.u64().unwrap()).collect();
         assert_eq!(head, [0x11, 0, 1, 1]);
@@ -391,17 +453,17 @@ mod tests {
 
     #[test]
     fn names_are_listed_while_there_is_room_and_end_at_a_multiple_of_eight() {
-        let listed = |name: &str| Listed {
+        let listed = |name: &'static str| ListedName {
             number: 9,
             next_offset: 10,
             kind: FileType::Directory,
-            name: name.into(),
+            name: OsStr::new(name),
         };
         let mut memory = [0xff; 100];
         let mut answer = Answer::at_most(&mut memory, 72);
-        assert!(answer.listed(&listed("a"), None), "32 bytes");
-        assert!(answer.listed(&listed("ninechars"), None), "and 40");
-        assert!(!answer.listed(&listed("a"), None));
+        assert!(answer.listed(listed("a"), None), "32 bytes");
+        assert!(answer.listed(listed("ninechars"), None), "and 40");
+        assert!(!answer.listed(listed("a"), None));
         assert_eq!(answer.done().unwrap(), 72);
         let mut fields = Fields::new(&memory);
         assert_eq!((fields.u64().unwrap(), fields.u64().unwrap()), (9, 10));
@@ -429,6 +491,6 @@ mod tests {
         let error = Fields::new(&negative).offset().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         let mut memory = [0; 8];
-        assert!(Answer::new(&mut memory).entry(&found()).is_err());
+        assert!(Answer::new(&mut memory).entry(&found(), BELIEF).is_err());
     }
 }

@@ -1,16 +1,16 @@
 //! A cached volume used through the mounted file: every size and alignment, many requests at once,
 //! while the pool writes back and evicts under it.
 
-mod common;
-
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{AlignedBuffer, TestMount, TestVolume, fill_pattern, no_fuse, skip};
 use proptest::prelude::*;
 use rustix::fs::FallocateFlags;
+
+use crate::common::{AlignedBuffer, TestVolume, fill_pattern, skip};
+use crate::mounting::{mounted, no_fuse};
 
 /// Several times what the pool holds, and its last block is not whole.
 const DISK_BYTES: u64 = (24 << 20) + 512;
@@ -117,7 +117,7 @@ proptest! {
             return Ok(());
         }
         let volume = TestVolume::new(POOL_BYTES, DISK_BYTES);
-        let mount = TestMount::new(Arc::clone(&volume.device));
+        let mount = mounted(Arc::clone(&volume.device));
         let mut disk = Disk {
             buffered: open(&mount.disk_path(), 0),
             direct: open(&mount.disk_path(), libc::O_DIRECT),
@@ -141,7 +141,7 @@ fn requests_of_many_threads_at_once_keep_apart() {
     const THREADS: u64 = 16;
     const REGION_BYTES: u64 = (24 << 20) / THREADS;
     let volume = TestVolume::new(POOL_BYTES, DISK_BYTES);
-    let mount = TestMount::new(Arc::clone(&volume.device));
+    let mount = mounted(Arc::clone(&volume.device));
     let file = open(&mount.disk_path(), libc::O_DIRECT);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

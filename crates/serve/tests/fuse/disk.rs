@@ -1,7 +1,5 @@
 //! The exported file, used directly: every size and alignment, holes, and how a mount ends.
 
-mod common;
-
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
@@ -10,8 +8,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{AlignedBuffer, TestMount, fill_pattern, no_fuse, skip};
-use forebay_serve::{BlockDevice, DiskMount, DiskOptions, MemoryDevice};
+use forebay_serve::{BlockDevice, DiskMount, MemoryDevice, mount_point};
+
+use crate::common::{AlignedBuffer, fill_pattern, skip};
+use crate::mounting::{mount, mount_as_offered, mounted, no_fuse, while_offered};
 
 const DISK_BYTES: usize = 16 << 20;
 
@@ -30,7 +30,7 @@ fn every_size_and_alignment_arrives_whole() {
         return skip("every_size_and_alignment_arrives_whole", why);
     }
     let device = Arc::new(MemoryDevice::new(DISK_BYTES, 4096));
-    let mount = TestMount::new(Arc::clone(&device));
+    let mount = mounted(Arc::clone(&device));
     for flags in [0, libc::O_DIRECT] {
         let file = open(&mount.disk_path(), flags);
         for (seed, length) in [
@@ -73,7 +73,7 @@ fn the_end_of_the_disk_reads_short_and_refuses_writes() {
     if let Some(why) = no_fuse() {
         return skip("the_end_of_the_disk_reads_short_and_refuses_writes", why);
     }
-    let mount = TestMount::new(Arc::new(MemoryDevice::new(DISK_BYTES, 4096)));
+    let mount = mounted(Arc::new(MemoryDevice::new(DISK_BYTES, 4096)));
     let file = open(&mount.disk_path(), 0);
     let end = DISK_BYTES as u64;
     assert_eq!(file.read_at(&mut [0; 100], end - 10).unwrap(), 10);
@@ -91,7 +91,7 @@ fn fsync_succeeds_and_a_punched_hole_reads_as_zeroes() {
         return skip("fsync_succeeds_and_a_punched_hole_reads_as_zeroes", why);
     }
     let device = Arc::new(MemoryDevice::new(DISK_BYTES, 4096));
-    let mount = TestMount::new(Arc::clone(&device));
+    let mount = mounted(Arc::clone(&device));
     let file = open(&mount.disk_path(), 0);
     file.write_all_at(&[7; 65_536], 0).unwrap();
     file.sync_all().unwrap();
@@ -115,7 +115,7 @@ fn the_disk_is_one_stretch_of_data() {
     if let Some(why) = no_fuse() {
         return skip("the_disk_is_one_stretch_of_data", why);
     }
-    let mount = TestMount::new(Arc::new(MemoryDevice::new(DISK_BYTES, 4096)));
+    let mount = mounted(Arc::new(MemoryDevice::new(DISK_BYTES, 4096)));
     let file = open(&mount.disk_path(), 0);
     use rustix::fs::SeekFrom;
     assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(100)), Ok(100));
@@ -140,7 +140,7 @@ fn a_busy_mount_stays_and_an_idle_one_ends_with_its_device_released() {
         return skip("a_busy_mount_stays_and_an_idle_one_ends", why);
     }
     let device = Arc::new(MemoryDevice::new(DISK_BYTES, 4096));
-    let mut mount = TestMount::new(Arc::clone(&device));
+    let mut mount = mounted(Arc::clone(&device));
     let file = open(&mount.disk_path(), 0);
     let busy = mount.mount.as_ref().unwrap().unmount(false).unwrap_err();
     assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
@@ -178,12 +178,9 @@ fn victim_daemon() {
     };
     let (sender, ended) = std::sync::mpsc::channel();
     let device = MemoryDevice::new(DISK_BYTES, 4096);
-    let _mount = DiskMount::new(
-        device,
-        Path::new(&directory),
-        &DiskOptions::default(),
-        move || sender.send(()).unwrap_or_default(),
-    );
+    let _mount = mount_as_offered(device, Path::new(&directory), move || {
+        sender.send(()).unwrap_or_default();
+    });
     let _ = ended.recv();
 }
 
@@ -193,26 +190,28 @@ fn the_dead_mount_of_a_killed_daemon_is_cleaned_by_the_next() {
         return skip("the_dead_mount_of_a_killed_daemon_is_cleaned", why);
     }
     let directory = tempfile::tempdir().unwrap();
-    let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "victim_daemon", "--nocapture"])
-        .env(VICTIM_VARIABLE, directory.path())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
     let disk = directory.path().join("disk");
-    for _ in 0..2000 {
-        if disk.exists() {
-            break;
+    let mut victim = while_offered(|| {
+        let victim = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "disk::victim_daemon", "--nocapture"])
+            .env(VICTIM_VARIABLE, directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        for _ in 0..2000 {
+            if disk.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        victim
+    });
     assert!(disk.exists(), "the victim did not mount");
     victim.kill().unwrap();
     victim.wait().unwrap();
-    let dead = rustix::fs::statfs(directory.path()).unwrap_err();
-    assert_eq!(dead, rustix::io::Errno::NOTCONN);
+    assert!(mount_point::is_dead(directory.path()));
     let device = MemoryDevice::new(DISK_BYTES, 4096);
-    let mount = DiskMount::new(device, directory.path(), &DiskOptions::default(), || ()).unwrap();
+    let mount = mount(device, directory.path(), || ()).unwrap();
     assert_eq!(fs::metadata(&disk).unwrap().len(), DISK_BYTES as u64);
     unmount_soon(&mount);
     mount.join().unwrap();

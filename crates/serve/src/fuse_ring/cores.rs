@@ -6,12 +6,11 @@ use std::ops::Range;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Threads of all queues together, as many as requests that wait for the backing by `/dev/fuse`.
-const THREADS: usize = 64;
+/// Threads of a queue at the start. One whose core is not there needs a single one.
+const THREADS_AT_FIRST: usize = 8;
 
-/// Of each queue at least, and at most. One whose core is not there needs a single one.
-const THREADS_MIN: usize = 8;
-const THREADS_MAX: usize = 32;
+/// And at most, as many as requests that wait for the backing by `/dev/fuse`.
+pub const THREADS_MAX: usize = 64;
 
 /// Which cores there may be, and which there are.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,10 +44,10 @@ impl Cores {
         self.online.contains(&core)
     }
 
-    /// How many threads the queue of this core has.
+    /// How many threads the queue of this core begins with.
     pub fn threads_of(&self, core: usize) -> usize {
         match self.is_online(core) {
-            true => (THREADS / self.online.len()).clamp(THREADS_MIN, THREADS_MAX),
+            true => THREADS_AT_FIRST,
             false => 1,
         }
     }
@@ -105,9 +104,7 @@ mod tests {
             let queues = cores.queues();
             queues.map(|core| cores.threads_of(core)).collect()
         };
-        assert_eq!(threads(&cores(2, 2)), [32, 32]);
-        assert_eq!(threads(&cores(4, 1)), [32, 1, 1, 1]);
-        assert_eq!(threads(&cores(8, 8)), [8; 8]);
+        assert_eq!(threads(&cores(4, 1)), [8, 1, 1, 1]);
         assert_eq!(threads(&cores(64, 64)), [8; 64]);
         let here = Cores::of_this_machine().unwrap();
         assert!(here.queues().len() >= here.online.len());

@@ -1,8 +1,6 @@
 //! SIGKILL of a daemon: processes that wait for its disk get an error, loop devices let go, and the
 //! next daemon serves from the same directory.
 
-mod common;
-
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -10,8 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use common::{AlignedBuffer, LoopDevice, no_loop, skip};
-use forebay_serve::{BlockDevice, DeviceError, DiskMount, DiskOptions, MemoryDevice};
+use forebay_serve::{BlockDevice, DeviceError, MemoryDevice};
+
+use crate::common::{AlignedBuffer, LoopDevice, skip};
+use crate::mounting::{mount, mount_as_offered, no_loop, while_offered};
 
 const DISK_BYTES: usize = 16 << 20;
 /// A write here or beyond is never answered.
@@ -62,19 +62,14 @@ fn victim_daemon() {
     let (sender, ended) = channel();
     let device = StuckDevice(MemoryDevice::new(DISK_BYTES, 4096));
     let on_end = move || sender.send(()).unwrap_or_default();
-    let mount = DiskMount::new(
-        device,
-        Path::new(&directory),
-        &DiskOptions::default(),
-        on_end,
-    );
+    let mount = mount_as_offered(device, Path::new(&directory), on_end);
     let _mount = mount.unwrap();
     let _ = ended.recv();
 }
 
 fn start_victim(directory: &Path) -> (Child, PathBuf) {
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "victim_daemon", "--nocapture"])
+        .args(["--exact", "killed::victim_daemon", "--nocapture"])
         .env(VICTIM_VARIABLE, directory)
         .stdout(Stdio::null())
         .spawn()
@@ -125,7 +120,7 @@ fn no_program_hangs_on_a_killed_daemon_and_the_next_one_serves() {
         return skip("no_program_hangs_on_a_killed_daemon", why);
     }
     let directory = tempfile::tempdir().unwrap();
-    let (mut victim, disk) = start_victim(directory.path());
+    let (mut victim, disk) = while_offered(|| start_victim(directory.path()));
     let looped = LoopDevice::new(&disk, true);
     let clients = [
         write_until_it_fails(disk.clone(), 0),
@@ -152,7 +147,7 @@ fn no_program_hangs_on_a_killed_daemon_and_the_next_one_serves() {
     assert!(detached.unwrap().status.success());
     std::mem::forget(looped);
     let device = MemoryDevice::new(DISK_BYTES, 4096);
-    let mount = DiskMount::new(device, directory.path(), &DiskOptions::default(), || ()).unwrap();
+    let mount = mount(device, directory.path(), || ()).unwrap();
     let file = open_direct(&disk);
     let mut buffer = AlignedBuffer::new(4096);
     file.write_all_at(buffer.as_mut(), STUCK_FROM).unwrap();
