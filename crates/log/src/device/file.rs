@@ -40,7 +40,15 @@ impl FileDevice {
     /// # Errors
     /// The file system has no room for it, does not write in place or not directly, or the file is there.
     pub fn create(path: &Path, bytes: u64) -> Result<FileDevice> {
-        let file = open_own(path, Opening::Make, false);
+        FileDevice::create_with(path, bytes, false)
+    }
+
+    /// As [`FileDevice::create`]; with `trust_owner` in a directory that another user may write.
+    ///
+    /// # Errors
+    /// As those of [`FileDevice::create`].
+    pub fn create_with(path: &Path, bytes: u64, trust_owner: bool) -> Result<FileDevice> {
+        let file = open_own(path, Opening::Make, trust_owner);
         let file = file.map_err(|error| unsuitable(path, error.to_string()))?;
         let made = FileDevice::prepare(file, path).and_then(|device| {
             device.reserve(bytes)?;
@@ -59,7 +67,15 @@ impl FileDevice {
     /// # Errors
     /// Another process has it; it is another user's; it cannot be written directly.
     pub fn open(path: &Path) -> Result<FileDevice> {
-        let file = open_own(path, Opening::Write, false);
+        FileDevice::open_with(path, false)
+    }
+
+    /// As [`FileDevice::open`]; with `trust_owner` also another user's.
+    ///
+    /// # Errors
+    /// As those of [`FileDevice::open`].
+    pub fn open_with(path: &Path, trust_owner: bool) -> Result<FileDevice> {
+        let file = open_own(path, Opening::Write, trust_owner);
         let file = file.map_err(|error| unsuitable(path, error.to_string()))?;
         FileDevice::prepare(file, path)?.sized()
     }
@@ -85,10 +101,9 @@ impl FileDevice {
     fn lock(&self) -> Result<()> {
         let locked = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive);
         locked.map_err(|error| match error {
-            Errno::WOULDBLOCK => unsuitable(
-                &self.path,
-                "another process has it open; close that one first",
-            ),
+            Errno::WOULDBLOCK => LogError::InUse {
+                path: self.path.clone(),
+            },
             error => self.failed("lock it")(error.into()),
         })
     }
