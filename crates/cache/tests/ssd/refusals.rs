@@ -75,6 +75,19 @@ fn a_pool_is_no_disk_and_one_in_memory_is_none_of_these() {
 }
 
 #[test]
+fn memory_is_no_disk_for_a_pool_that_is_to_survive_a_power_loss() {
+    if !std::path::Path::new("/dev/shm").is_dir() {
+        eprintln!("skipped memory_is_no_disk: there is no /dev/shm");
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let path = directory.path().join("pool");
+    let error = refused(PoolOptions::new(&path, POOL_BYTES).medium(Medium::Ssd));
+    assert!(error.contains("tmpfs is memory"), "{error}");
+    assert!(!path.exists(), "nothing is left behind");
+}
+
+#[test]
 fn a_damaged_superblock_is_refused() {
     let Some(place) = Place::find("a_damaged_superblock_is_refused") else {
         return;

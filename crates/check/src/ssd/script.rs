@@ -90,7 +90,8 @@ impl Script {
             // Much is carried forward, while its blocks are written again.
             0..=2 => [10, 6, 6, 0, 4, 4, 1, 1, 1, 16, 0, 2, 0, 0, 0],
             // Slow reads, during which the ring laps.
-            3 | 4 => [4, 6, 6, 0, 16, 2, 1, 1, 2, 12, 0, 0, 0, 0, 0],
+            3 => [4, 6, 6, 0, 16, 2, 1, 1, 2, 12, 0, 0, 0, 0, 0],
+            4 => [1, 2, 2, 0, 40, 1, 1, 1, 2, 20, 0, 0, 0, 0, 0],
             // Writes fail.
             5 => [8, 8, 6, 2, 10, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0],
             // Volumes come and go.

@@ -133,7 +133,7 @@ fn a_daemon_serves_flushes_detaches_and_attaches_again() {
     assert_eq!(client.read(5000, 3000).unwrap(), [9; 3000]);
     drop(client);
     daemon.end();
-    env.ask(&["detach", "POOL", "BACKING"]);
+    assert_eq!(env.ask(&["info", "POOL"])["dirty_blocks"], 0);
 }
 
 #[test]

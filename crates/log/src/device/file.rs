@@ -24,6 +24,9 @@ const COPY_ON_WRITE: [(i64, &str); 3] = [
     (0x2FC1_2FC1, "ZFS"),
 ];
 
+/// File systems that lie in memory: nothing of them is durable, whatever they say.
+const MEMORY: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58F6, "ramfs")];
+
 /// A file or a block device. The lock is held by the open file that does the I/O: requests of a killed process that
 /// are still under way hold it, so the next process cannot read before they have landed.
 pub struct FileDevice {
@@ -88,7 +91,7 @@ impl FileDevice {
             counters: Counters::default(),
         };
         device.lock()?;
-        device.refuse_copy_on_write()?;
+        device.refuse_file_system()?;
         device.make_direct()?;
         device.refuse_large_sectors()?;
         Ok(device)
@@ -108,14 +111,24 @@ impl FileDevice {
         })
     }
 
-    fn refuse_copy_on_write(&self) -> Result<()> {
+    fn refuse_file_system(&self) -> Result<()> {
         if self.is_block_device()? {
             return Ok(());
         }
         let found = rustix::fs::fstatfs(&self.file).map_err(io::Error::from);
         let found = found.map_err(self.failed("ask for its file system"))?;
         let number = found.f_type as i64 & 0xFFFF_FFFF;
-        match COPY_ON_WRITE.iter().find(|(magic, _)| *magic == number) {
+        let is_it = |(magic, _): &&(i64, &str)| *magic == number;
+        if let Some((_, name)) = MEMORY.iter().find(is_it) {
+            return Err(unsuitable(
+                &self.path,
+                format!(
+                    "{name} is memory, of which a power loss leaves nothing; put the pool on a disk, or make one that is mapped \
+                     (on the command line --medium page)"
+                ),
+            ));
+        }
+        match COPY_ON_WRITE.iter().find(is_it) {
             Some((_, name)) => Err(unsuitable(
                 &self.path,
                 format!(
