@@ -46,14 +46,17 @@ impl std::fmt::Debug for MemoryVolume {
 
 impl MemoryVolume {
     /// The id that the pool's tables know the volume by.
+    #[inline]
     pub fn id(&self) -> u32 {
         self.state.id
     }
     /// Bytes of the volume.
+    #[inline]
     pub fn size_bytes(&self) -> u64 {
         self.state.size_bytes.load(Ordering::Relaxed)
     }
     /// Bytes of a block.
+    #[inline]
     pub fn block_size(&self) -> usize {
         self.pipeline.engine().block_bytes()
     }
