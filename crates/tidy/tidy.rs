@@ -14,7 +14,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("tidy", &[]),
     ("harness", &[]),
-    ("cache", &["forebay-pmem"]),
+    ("cache", &["forebay-log", "forebay-pmem"]),
     ("dax", &["forebay-pmem"]),
     ("log", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
@@ -152,6 +152,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "recovery",
             "table",
         ],
+    ),
+    // The other side of `api`: a pool on an SSD, which answers in the same words.
+    (
+        "ssd",
+        &["api", "background", "backing", "marks", "recovery"],
+    ),
+    // One of the two, whichever it is.
+    (
+        "facade",
+        &["api", "backing", "engine", "marks", "recovery", "ssd"],
     ),
 ];
 

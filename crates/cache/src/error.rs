@@ -71,6 +71,25 @@ pub enum ErrorKind {
     /// The persistent memory itself failed (mapping, fence, media error).
     #[error(transparent)]
     Media(#[from] PmemError),
+    /// The device of a pool on an SSD did not do what was asked.
+    #[error("{}: cannot {action}: {source}; look at that disk", path.display())]
+    Device {
+        /// The file or device.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Another process has the pool in use.
+    #[error(
+        "{} is open in another process; ask the daemon that serves it with forebay stat, or end it first",
+        path.display()
+    )]
+    InUse {
+        /// The file or device.
+        path: PathBuf,
+    },
     /// A member is no Forebay pool, is damaged, or belongs elsewhere. Nothing was changed.
     #[error("{}: {found}; {todo}", path.display())]
     Refused {

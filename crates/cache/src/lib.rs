@@ -1,6 +1,6 @@
 //! A crash-consistent persistent-memory cache in front of disks and files.
 //!
-//! A [`Pool`] lives in byte-addressable memory that keeps its content. A [`Volume`] is a disk or
+//! A [`Pool`] lives in byte-addressable memory that keeps its content, or on an SSD. A [`Volume`] is a disk or
 //! file that it caches. A [`Transaction`] changes several blocks or a few bytes of a volume, all or
 //! nothing, and is durable after one memory fence.
 //!
@@ -24,7 +24,7 @@
 //! The folders of the sources are layers, the lowest first: `backing` and `media` are what data lies on, `log`
 //! and `table` what is known of it, `policy` the choices that no correctness depends on, `recovery` and
 //! `engine` the protocol of `docs/inside/protocol.md`, `background` what works behind the callers' backs,
-//! `api` what programs call.
+//! `api` a pool in memory as programs see it, `ssd` one on an SSD, `facade` either of them.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -43,6 +43,7 @@ mod background;
 mod backing;
 mod engine;
 mod error;
+mod facade;
 mod log;
 mod marks;
 mod media;
@@ -52,6 +53,7 @@ mod policy;
 mod recovery;
 mod repeatable;
 mod signature;
+mod ssd;
 mod sync;
 mod table;
 mod tallies;
@@ -60,14 +62,12 @@ mod testing;
 
 pub use api::extents::BlockState;
 pub use api::pool::{
-    DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, Pool, RebuildOptions,
-    ScrubOptions, ScrubProgress, Witness,
+    DrainProgress, DrainWatcher, Member, MemberState, OpenBacking, RebuildOptions, ScrubOptions,
+    ScrubProgress, Witness,
 };
-pub use api::stats::{Stats, VolumeStats};
-pub use api::transaction::Transaction;
+pub use api::stats::{SsdStats, Stats, VolumeStats};
 pub use api::tuning::Tuning;
 pub use api::usage::VolumeUsage;
-pub use api::volume::Volume;
 pub use backing::{
     BACKING_BLOCK_BYTES, Backing, BackingCounters, BackingError, BackingIdentity, BackingRun,
     BackingStore, BackingWait, FailedDomains, FaultDomain, FaultyStore, FileBackingOptions,
@@ -75,10 +75,13 @@ pub use backing::{
 };
 pub use engine::{RebuildProgress, RebuildWatcher, ScrubReport};
 pub use error::{Error, ErrorKind, Result};
+pub use facade::{Pool, Transaction, Volume};
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
-pub use options::{PoolOptions, Redundancy, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
+pub use options::{
+    Medium, PoolOptions, Redundancy, ReplacementPolicy, RuntimeOptions, VerifyPolicy,
+};
 pub use recovery::RecoveryReport;
 pub use tallies::TallySums;
 
@@ -97,6 +100,7 @@ pub mod internals {
     };
     pub use crate::media::areas::{MediumArea, test_member};
     pub use crate::media::superblock::holds_pool;
+    pub use crate::ssd::is_ssd_pool;
 
     /// The faults of `mutants.rs`.
     pub mod mutants {

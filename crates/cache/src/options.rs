@@ -22,6 +22,18 @@ pub(crate) struct FormatOptions {
     pub(crate) redundancy: Redundancy,
 }
 
+/// What a pool lies on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Medium {
+    /// Memory that is mapped: persistent memory, a DAX file, /dev/shm; a plain file, page by page.
+    #[default]
+    Memory,
+    /// A file on an SSD, or an SSD itself, that is written in groups and never mapped: durable by the disk's own flush, and
+    /// larger than the machine's memory. One member, blocks of 4096 bytes.
+    Ssd,
+}
+
 /// How many members hold what must not be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -292,6 +304,7 @@ pub struct PoolOptions {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) member_bytes: u64,
     pub(crate) force: bool,
+    pub(crate) medium: Medium,
     pub(crate) format: FormatOptions,
     pub(crate) runtime: RuntimeOptions,
 }
@@ -319,6 +332,12 @@ impl PoolOptions {
     #[must_use]
     pub fn member_bytes(mut self, member_bytes: u64) -> PoolOptions {
         self.member_bytes = member_bytes;
+        self
+    }
+    /// What the pool lies on; memory by default. When it is opened again, what is there says it.
+    #[must_use]
+    pub fn medium(mut self, medium: Medium) -> PoolOptions {
+        self.medium = medium;
         self
     }
     /// Overwrites what is there. Off by default.

@@ -2,3 +2,8 @@
 
 /// First eight bytes of every member.
 pub(crate) const MAGIC: [u8; 8] = *b"FOREBAY\x01";
+
+/// Whether something that begins so is a pool, in memory or on an SSD.
+pub(crate) fn begins_as_pool(first: &[u8; 8]) -> bool {
+    *first == MAGIC || forebay_log::begins_as_pool(first)
+}

@@ -21,7 +21,7 @@ pub fn set_thread_hint(hint: usize) {
 /// # Errors
 /// As the thread's work.
 pub fn background_turn(pool: &crate::Pool, thread: u8) -> crate::Result<()> {
-    pool.pipeline().background_turn(thread)
+    memory_of(pool).pipeline().background_turn(thread)
 }
 
 /// Where a pool has a block.
@@ -35,6 +35,7 @@ pub struct BlockLocation {
 
 /// Where a block is as far as the table says; `None` if it is not in the pool.
 pub fn locate_block(volume: &crate::Volume, block: u64) -> Option<BlockLocation> {
+    let volume = volume_of(volume);
     let table = volume.pipeline.table();
     let key = volume.key(block);
     let (_, found) = table.peek(table.bucket(key), key);
@@ -71,13 +72,13 @@ fn places_of(geometry: &Geometry, slot: u32) -> Vec<(usize, u64)> {
 
 /// Whether part of the table was found to be lost, so that what it does not have may have been in it.
 pub fn is_table_lost(volume: &crate::Volume) -> bool {
-    volume.pipeline.media().table_lost()
+    volume_of(volume).pipeline.media().table_lost()
 }
 
 /// Loads a byte of a member, as any thread that works on the pool might; zero of one that a mirror does without.
 pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
     let mut byte = [0];
-    let media = pool.pipeline().media();
+    let media = memory_of(pool).pipeline().media();
     if let Some(member) = media.member_at(member as u32) {
         member.read(offset, &mut byte);
     }
@@ -86,11 +87,20 @@ pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
 
 /// Where the entry table lies in the first member.
 pub fn table_bytes(pool: &crate::Pool) -> std::ops::Range<u64> {
-    let geometry = pool.pipeline().media().geometry;
+    let geometry = memory_of(pool).pipeline().media().geometry;
     geometry.entry_offset(0)..geometry.seals
 }
 
 /// Where the parts of a member lie, or of the first, without what is between them.
 pub fn medium_areas(pool: &crate::Pool) -> Vec<(MediumArea, Range<u64>)> {
-    pool.pipeline().media().geometry.areas()
+    memory_of(pool).pipeline().media().geometry.areas()
+}
+
+/// These look into pools in memory.
+fn memory_of(pool: &crate::Pool) -> &crate::api::pool::MemoryPool {
+    pool.memory().expect("it is a pool in memory")
+}
+
+fn volume_of(volume: &crate::Volume) -> &crate::api::volume::MemoryVolume {
+    volume.memory().expect("it is of a pool in memory")
 }

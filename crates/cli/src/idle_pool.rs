@@ -26,6 +26,9 @@ pub fn open_private(paths: &[PathBuf], opening: Opening) -> Result<Pool, Failure
 /// The same with other options.
 pub fn open_private_with(paths: &[PathBuf], options: RuntimeOptions) -> Result<Pool, Failure> {
     let (present, absent) = split(paths);
+    if let Some(pool) = Pool::look_at_ssd(&present, options.clone())? {
+        return Ok(pool);
+    }
     let regions = present
         .iter()
         .map(|path| Region::open_read_only_with(path, options.region_options()))

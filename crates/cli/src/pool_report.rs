@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forebay::{Pool, TallySums, VolumeStats};
+use forebay::{Pool, SsdStats, Stats, TallySums, VolumeStats};
 use forebay_command::disks::report::{backing, memory};
 use forebay_command::json_path;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ pub fn stat(pool: &Pool, given: &[PathBuf]) -> Value {
     let members = members::of(pool, given);
     let mut report = json!({
         "engine": "forebay",
+        "medium": medium_word(&stats),
         "incarnation": stats.incarnation,
         "poisoned": stats.poisoned,
         "block_bytes": stats.block_bytes,
@@ -50,6 +51,9 @@ pub fn stat(pool: &Pool, given: &[PathBuf]) -> Value {
         "totals": totals(&stats.totals),
         "volumes": stats.volumes.iter().map(volume).collect::<Vec<_>>(),
     });
+    if let Some(of_log) = &stats.ssd {
+        report["ssd"] = ssd(of_log);
+    }
     if pool.redundancy().is_mirrored() {
         report["witness"] = members::witness_report(pool);
     }
@@ -57,6 +61,34 @@ pub fn stat(pool: &Pool, given: &[PathBuf]) -> Value {
         report["pool"] = condition.into();
     }
     report
+}
+
+/// What a pool lies on, in a word.
+pub fn medium_word(stats: &Stats) -> &'static str {
+    match stats.ssd {
+        Some(_) => "ssd",
+        None => "memory",
+    }
+}
+
+/// What the log of a pool on an SSD did.
+fn ssd(ssd: &SsdStats) -> Value {
+    let per_group = |count: u64| (ssd.groups > 0).then(|| count as f64 / ssd.groups as f64);
+    json!({
+        "groups": ssd.groups,
+        "commits": ssd.commits,
+        "commits_per_group": per_group(ssd.commits),
+        "blocks": ssd.blocks,
+        "waits": ssd.waits,
+        "flushes": ssd.flushes,
+        "pages_written": ssd.pages_written,
+        "pages_read": ssd.pages_read,
+        "segments": ssd.segments,
+        "segment_bytes": ssd.segment_bytes,
+        "free_segments": ssd.free_segments,
+        "carried_blocks": ssd.carried_blocks,
+        "recycled_segments": ssd.recycled_segments,
+    })
 }
 
 fn totals(totals: &TallySums) -> Value {

@@ -129,6 +129,7 @@ impl From<forebay::Error> for Failure {
             ErrorKind::Refused { .. } | ErrorKind::Damaged { .. } | ErrorKind::Corrupt { .. } => {
                 Failure::Damaged(message)
             }
+            ErrorKind::InUse { .. } => Failure::InUse(message),
             ErrorKind::Cancelled { .. } => Failure::Cancelled(message),
             ErrorKind::Stale { .. } => Failure::Stale(message),
             ErrorKind::Options(_) => Failure::Arguments(message),

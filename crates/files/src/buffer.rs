@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forebay::internals::is_ssd_pool;
 use forebay::{
     Backing, Counters, FileBackingOptions, MarkPlace, Pool, Region, RuntimeOptions, Stats, Volume,
 };
@@ -43,6 +44,8 @@ const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
 /// What a buffer stands on: [`FileBuffer::open`] makes it from the options, checkers bring their own.
 pub struct FileBufferParts {
     pub(crate) regions: Vec<Region>,
+    /// The pool on an SSD, where there are no regions.
+    pub(crate) ssd: Option<PathBuf>,
     pub(crate) side: Backing,
     pub(crate) mark: Option<Box<dyn MarkPlace>>,
     pub(crate) root: Option<PathBuf>,
@@ -56,6 +59,7 @@ impl FileBufferParts {
     pub fn new(regions: Vec<Region>, side: Backing) -> FileBufferParts {
         FileBufferParts {
             regions,
+            ssd: None,
             side,
             mark: None,
             root: None,
@@ -101,10 +105,16 @@ impl FileBuffer {
     /// # Errors
     /// The pool is no pool, in use, or of another directory; the backing failed.
     pub fn open(options: &FileBufferOptions) -> io::Result<Arc<FileBuffer>> {
-        let region = Region::open(&options.pool, options.runtime.region_options())
-            .map_err(|error| told(error.into()))?;
+        let regions = match is_ssd_pool(&options.pool) {
+            true => Vec::new(),
+            false => {
+                let region = Region::open(&options.pool, options.runtime.region_options());
+                vec![region.map_err(|error| told(error.into()))?]
+            }
+        };
         FileBuffer::open_on(FileBufferParts {
-            regions: vec![region],
+            regions,
+            ssd: Some(options.pool.clone()),
             side: open_side(
                 &options.pool,
                 options.runtime.region_options().trusts_owner(),
@@ -121,7 +131,7 @@ impl FileBuffer {
     /// As [`FileBuffer::open`].
     pub fn open_on(parts: FileBufferParts) -> io::Result<Arc<FileBuffer>> {
         let path = parts.regions.first().map(|region| region.path().to_owned());
-        let path = path.unwrap_or_default();
+        let path = path.or_else(|| parts.ssd.clone()).unwrap_or_default();
         let has_background = parts.runtime.has_background();
         let runtime = parts
             .runtime
@@ -130,7 +140,11 @@ impl FileBuffer {
             // Recovery is alone: what it gives up, no other round may take for durable.
             .background(false);
         let lost_and_found = runtime.accepts_loss().then(|| path.clone());
-        let mut pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
+        let pool = match parts.regions.is_empty() {
+            true => Pool::open_with(&[&path], runtime),
+            false => Pool::open_on(parts.regions, runtime),
+        };
+        let mut pool = pool.map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
         let is_marked_each_time = parts
             .mark

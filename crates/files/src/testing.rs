@@ -79,6 +79,7 @@ impl Rig {
     pub(crate) fn parts(&self) -> FileBufferParts {
         FileBufferParts {
             regions: vec![Region::on_shadow(self.shadow.clone())],
+            ssd: None,
             side: self.side.clone(),
             mark: None,
             root: Some(self.directory.path().to_owned()),

@@ -14,6 +14,13 @@ pub trait Backing: Send + Sync {
     /// # Errors
     /// The system's.
     fn write(&self, block: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Writes blocks, each with its bytes, in ascending order of their numbers; one result for each.
+    fn write_many(&self, blocks: &[(u64, &[u8])]) -> Vec<io::Result<()>> {
+        let written = blocks
+            .iter()
+            .map(|(block, bytes)| self.write(*block, bytes));
+        written.collect()
+    }
     /// Makes `count` blocks from `first` on zero.
     ///
     /// # Errors
@@ -24,4 +31,13 @@ pub trait Backing: Send + Sync {
     /// # Errors
     /// The system's. Then nothing is known of what had been written.
     fn sync(&self) -> io::Result<()>;
+    /// The same of what was written and zeroed of these blocks, where parts of the backing fail by themselves: by their places
+    /// in `blocks` those that are not durable, and why.
+    ///
+    /// # Errors
+    /// The system's, of all of it.
+    fn sync_of(&self, blocks: &[u64]) -> io::Result<Vec<(usize, io::Error)>> {
+        let _ = blocks;
+        self.sync().map(|()| Vec::new())
+    }
 }

@@ -25,6 +25,12 @@ pub enum LogError {
         /// Why, and what would do.
         reason: String,
     },
+    /// Another process has the device.
+    #[error("{}: another process has it open; close that one first", path.display())]
+    InUse {
+        /// The device.
+        path: PathBuf,
+    },
     /// There is no pool on the device.
     #[error("{}: no pool on an SSD is here: {found}; make one, or name the right device", path.display())]
     NoPool {

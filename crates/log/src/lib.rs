@@ -4,8 +4,7 @@
 //! then readers see it. Segments are filled one after the other and reused oldest first, when their blocks are
 //! overwritten, on their backings, or carried forward. Which page has which block is known in DRAM alone, 21.4 bytes a block;
 //! recovery reads it from the segments' summaries. The protocol, its invariants, and what each write orders: `docs/inside/ssd.md`.
-//!
-//! No command makes such pools yet.
+//! Which backing a volume's number stands for is in the volume table, before the first segment.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -22,10 +21,12 @@ mod state;
 mod transaction;
 
 pub use backing::Backing;
-pub use device::{Counters, Device, DeviceCounters, FileDevice};
+pub use device::{Counters, Device, DeviceCounters, FileDevice, PrivateDevice, durable_write_cost};
 pub use engine::{
-    Flight, Found, Log, Options, Outcome, Reading, Recycling, Round, Tallies, Ticket, create, open,
+    Flight, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies, Ticket,
+    begins_as_pool, clear, create, look, open,
 };
 pub use error::{LogError, Result};
+pub use media::VolumeRow;
 pub use page::{PAGE_BYTES, Pages};
 pub use transaction::Transaction;

@@ -48,5 +48,13 @@ forebay_pmem::define_mutants! {
         SsdPoisonForgotten,
         /// A reader does not notice that what it read was reused meanwhile.
         SsdReadWithoutVersion,
+        /// A row of the volume table is written without being made durable.
+        SsdVolumeRowUnsynced,
+        /// Both pages of a row of the volume table are written by one write.
+        SsdVolumeCopiesTogether,
+        /// A volume's number is free while the log still has its blocks.
+        SsdVolumeFreedWithItsBlocks,
+        /// The clean point moves past segments of which a backing has not taken everything.
+        SsdCleanedPastFailed,
     }
 }

@@ -153,6 +153,20 @@ impl Pages {
     }
 }
 
+impl Default for Pages {
+    fn default() -> Pages {
+        Pages::zeroed(0)
+    }
+}
+
+impl Clone for Pages {
+    fn clone(&self) -> Pages {
+        let mut clone = Pages::zeroed(self.count);
+        clone.copy_from_slice(self);
+        clone
+    }
+}
+
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.capacity == 0 {

@@ -4,8 +4,10 @@ use crate::error::{LogError, Result};
 use crate::media::{BLOCK_BITS, Key, VOLUMES_MAX, check_of};
 use crate::page::{PAGE_BYTES, Pages};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One change.
+#[derive(Clone)]
 pub(crate) enum Item {
     /// A block: the next of the transaction's pages. `written` are the ranges of it that the caller gave, all of it if none;
     /// then its check may be known.
@@ -18,10 +20,11 @@ pub(crate) enum Item {
     Zero { first: Key, count: u64 },
 }
 
-/// Changes that are committed together. Bytes are copied when they are given: the caller's may change afterwards.
-#[derive(Default)]
+/// Changes that are committed together. Bytes are copied when they are given: the caller's may change afterwards. A clone
+/// shares them until one of the two is changed: what found no room is tried again without a copy.
+#[derive(Clone, Default)]
 pub struct Transaction {
-    pub(crate) pages: Option<Pages>,
+    pub(crate) pages: Option<Arc<Pages>>,
     pub(crate) items: Vec<Item>,
 }
 
@@ -105,7 +108,7 @@ impl Transaction {
 
     /// The item that decides what a block is so far, and the page that it has.
     fn newest(&self, key: Key) -> Option<(usize, Option<usize>)> {
-        let mut page = self.pages.as_ref().map_or(0, Pages::count);
+        let mut page = self.page_count();
         for (number, item) in self.items.iter().enumerate().rev() {
             match item {
                 Item::Block { key: other, .. } => {
@@ -127,7 +130,8 @@ impl Transaction {
 
     fn put(&mut self, key: Key, range: Range<usize>, bytes: &[u8]) {
         let newest = self.newest(key);
-        let pages = self.pages.get_or_insert_with(|| Pages::zeroed(0));
+        let pages = self.pages.get_or_insert_default();
+        let pages = Arc::make_mut(pages);
         let is_whole = range.len() == PAGE_BYTES;
         if let Some((item, Some(page))) = newest {
             pages.page_mut(page)[range.clone()].copy_from_slice(bytes);
@@ -176,10 +180,52 @@ impl Transaction {
 
     /// How many elements it makes, and how many of these have a block.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (
-            self.items.len(),
-            self.pages.as_ref().map_or(0, Pages::count),
-        )
+        (self.items.len(), self.page_count())
+    }
+
+    fn page_count(&self) -> usize {
+        self.pages.as_ref().map_or(0, |pages| pages.count())
+    }
+
+    /// How many changes it has, each of which is an element, and how many of these are blocks.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize) {
+        self.counts()
+    }
+
+    /// Puts what it makes of a block over what that is without it; whether that is all of the block, so that nothing else
+    /// of `out` counts.
+    ///
+    /// # Panics
+    /// `out` has not the length of a block.
+    pub fn overlay(&self, volume: u32, block: u64, out: &mut [u8]) -> bool {
+        assert_eq!(out.len(), PAGE_BYTES, "a whole block");
+        match self.newest(Key { volume, block }) {
+            None => false,
+            Some((_, None)) => {
+                out.fill(0);
+                true
+            }
+            Some((item, Some(page))) => {
+                let pages = self.pages.as_ref().expect("it has blocks");
+                let page = pages.page(page);
+                match &self.items[item] {
+                    Item::Block {
+                        written: Some(written),
+                        ..
+                    } => {
+                        for range in written {
+                            out[range.clone()].copy_from_slice(&page[range.clone()]);
+                        }
+                        false
+                    }
+                    _ => {
+                        out.copy_from_slice(page);
+                        true
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use forebay_pmem::Region;
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::api::stats::Stats;
 use crate::error::Result;
 use crate::options::RuntimeOptions;
 use crate::recovery::RecoveryReport;
 
-impl Pool {
+impl MemoryPool {
     /// What opening would find and do, without changing the files. Of a pool that another process
     /// serves it is a rough picture, and the report says so.
     ///
@@ -27,7 +27,7 @@ impl Pool {
             accept_loss: true,
             ..RuntimeOptions::default()
         };
-        let mut pool = Pool::open_on(regions, options)?;
+        let mut pool = MemoryPool::open_on(regions, options)?;
         if in_use {
             // What was read while it was being changed tells of no damage.
             pool.recovery.in_use = true;

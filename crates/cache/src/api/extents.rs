@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use forebay_pmem::{PersistenceDomain, Region};
 
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::error::Result;
 use crate::media::entry::Kind;
 
@@ -31,7 +31,7 @@ pub enum BlockState {
     Hole,
 }
 
-impl Volume {
+impl MemoryVolume {
     /// Whether all of these blocks are cached now, so that reading them does not wait for the
     /// backing. They may be evicted right after.
     pub fn is_resident(&self, blocks: Range<u64>) -> bool {

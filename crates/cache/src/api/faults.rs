@@ -6,8 +6,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::api::pool::Pool;
-use crate::api::volume::Volume;
+use crate::api::pool::MemoryPool;
+use crate::api::volume::MemoryVolume;
 use crate::engine::{Drill, DrillBegun, DrillStrike};
 use crate::error::{ErrorKind, Result};
 use crate::media::areas::test_member;
@@ -19,7 +19,7 @@ use crate::options::PoolOptions;
 /// How often a drill looks whether there was a write.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-impl Pool {
+impl MemoryPool {
     /// Whether this pool was made for tests.
     pub fn is_test(&self) -> bool {
         // That of one member may have been broken in a drill.
@@ -65,7 +65,7 @@ impl Pool {
     /// # Errors
     /// No test pool; the block is not cached, or has fewer bits.
     #[doc(hidden)]
-    pub fn flip_bit(&self, volume: &Volume, block: u64, bit: u64) -> Result<()> {
+    pub fn flip_bit(&self, volume: &MemoryVolume, block: u64, bit: u64) -> Result<()> {
         if !self.is_test() {
             return Err(ErrorKind::Options(
                 "bits are flipped in pools that were made for tests only".into(),

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::background::volume_state::VolumeState;
 use crate::options::{ReplacementPolicy, VerifyPolicy};
 use crate::recovery::RecoveryReport;
 use crate::sync::Ordering;
 use crate::tallies::TallySums;
 
-/// One volume, as `Pool::stats` tells it.
+/// One volume, as `MemoryPool::stats` tells it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct VolumeStats {
@@ -40,9 +40,41 @@ pub struct VolumeStats {
     pub transport: String,
 }
 
+/// What the log of a pool on an SSD has done since it was opened, and how much room it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SsdStats {
+    /// Groups: transactions that became durable by one write.
+    pub groups: u64,
+    /// Transactions in them, also the pool's own.
+    pub commits: u64,
+    /// Blocks in them.
+    pub blocks: u64,
+    /// Leaders of groups that waited for company.
+    pub waits: u64,
+    /// Flushes of the device, each write that was made durable among them.
+    pub flushes: u64,
+    /// Pages of 4 KiB written.
+    pub pages_written: u64,
+    /// Pages of 4 KiB read.
+    pub pages_read: u64,
+    /// Segments of the ring.
+    pub segments: u64,
+    /// Bytes of one.
+    pub segment_bytes: u64,
+    /// Segments that may be written before the oldest is reused.
+    pub free_segments: u64,
+    /// Blocks that were carried forward from the oldest segment.
+    pub carried_blocks: u64,
+    /// Segments reused.
+    pub recycled_segments: u64,
+    /// What a durable write of two pages took when the pool was made; none of one that was opened.
+    pub flush_cost: Option<Duration>,
+}
+
 /// How a pool stands. Other threads go on while it is gathered: numbers of one call may differ by what they did
 /// meanwhile.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Bytes of a block.
@@ -120,11 +152,13 @@ pub struct Stats {
     pub recovery: RecoveryReport,
     /// What happened since.
     pub totals: TallySums,
+    /// The log of a pool on an SSD; of another one none.
+    pub ssd: Option<SsdStats>,
     /// The volumes.
     pub volumes: Vec<VolumeStats>,
 }
 
-impl Pool {
+impl MemoryPool {
     /// How the pool stands and what it did. Cheap: nothing is locked for longer than a look.
     pub fn stats(&self) -> Stats {
         let pipeline = self.pipeline();
@@ -177,6 +211,7 @@ impl Pool {
             content_dram_bytes: engine.content_dram_bytes(),
             recovery: self.recovery.clone(),
             totals: engine.tallies().sums(),
+            ssd: None,
             volumes,
         }
     }
@@ -184,7 +219,7 @@ impl Pool {
 
 impl VolumeStats {
     /// How a volume stands; `usual` is how long its backing may take to answer.
-    fn of(volume: &VolumeState, usual: Duration) -> VolumeStats {
+    pub(crate) fn of(volume: &VolumeState, usual: Duration) -> VolumeStats {
         let backing = volume.backing.get();
         let trouble = volume.trouble(usual);
         let (failures, last_failure) = volume.health.failures();

@@ -1,8 +1,8 @@
 //! What can be changed while a pool is open: atomics, set from any thread, in force at once.
 //!
-//! The verify policy has its own call, [`Pool::set_verify`].
+//! The verify policy has its own call, [`MemoryPool::set_verify`].
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::error::{ErrorKind, Result};
 
 /// The settings that are in force, and what write-back makes of them.
@@ -20,29 +20,23 @@ pub struct Tuning {
     pub defer_journal: bool,
     /// Bytes a second that write-back moved lately while it worked; 0 before its first round.
     pub write_back_bytes_per_s: u64,
-    /// See [`Pool::set_share_duplicates`].
+    /// See [`MemoryPool::set_share_duplicates`].
     pub share_duplicates: bool,
-    /// See [`Pool::set_compare_writes`].
+    /// See [`MemoryPool::set_compare_writes`].
     pub compare_writes: bool,
-    /// See [`Pool::set_sequential_cutoff`].
+    /// See [`MemoryPool::set_sequential_cutoff`].
     pub sequential_cutoff_bytes: u64,
-    /// See [`Pool::set_read_ahead`].
+    /// See [`MemoryPool::set_read_ahead`].
     pub read_ahead_bytes: u64,
 }
 
-impl Pool {
+impl MemoryPool {
     /// Sets the dirty watermarks, per mille of the pool's slots: see [`Tuning`].
     ///
     /// # Errors
     /// [`ErrorKind::Options`] where `low` exceeds `high`, or `high` 1000; nothing is changed then.
     pub fn set_watermarks(&self, low_per_mille: u32, high_per_mille: u32) -> Result<()> {
-        if low_per_mille > high_per_mille || high_per_mille > 1000 {
-            return Err(ErrorKind::Options(format!(
-                "watermarks of {low_per_mille} and {high_per_mille} per mille; the low one may not \
-                 exceed the high one, nor that 1000"
-            ))
-            .into());
-        }
+        check_watermarks(low_per_mille, high_per_mille)?;
         self.pipeline()
             .set_watermarks(low_per_mille, high_per_mille);
         Ok(())
@@ -103,4 +97,16 @@ impl Pool {
             read_ahead_bytes: self.pipeline().read_ahead().bytes(),
         }
     }
+}
+
+/// Refuses watermarks that contradict each other.
+pub(crate) fn check_watermarks(low_per_mille: u32, high_per_mille: u32) -> Result<()> {
+    if low_per_mille > high_per_mille || high_per_mille > 1000 {
+        return Err(ErrorKind::Options(format!(
+            "watermarks of {low_per_mille} and {high_per_mille} per mille; the low one may not \
+             exceed the high one, nor that 1000"
+        ))
+        .into());
+    }
+    Ok(())
 }

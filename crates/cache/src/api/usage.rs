@@ -1,6 +1,6 @@
 //! How much of a volume is cached, counted by a walk over the table.
 
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::table::states::STATE_DIRTY;
 
 /// What a volume has in the pool.
@@ -13,7 +13,7 @@ pub struct VolumeUsage {
     pub dirty_blocks: u64,
 }
 
-impl Volume {
+impl MemoryVolume {
     /// Counts the volume's blocks in the pool; takes a look at every entry of the table, so it is not
     /// for every screen refresh of a large pool. Rough where others are at work.
     pub fn usage(&self) -> VolumeUsage {

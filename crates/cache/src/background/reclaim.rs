@@ -88,7 +88,7 @@ mod tests {
                 .write(block, &[(block % 100) as u8; 128])
                 .expect("write");
         }
-        let pipeline = &volume.pipeline;
+        let pipeline = &volume.memory().expect("in memory").pipeline;
         assert_eq!(pipeline.reclaim(4).expect("reclaim"), 4);
         assert!(volume.is_resident(0..1), "it changed last");
         assert!(!(1..5).any(|block| volume.is_resident(block..block + 1)));
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_committer_that_runs_low_asks_for_reclaim_before_it_is_out_of_slots() {
         let (pool, _store, volume) = may_be_dirty_throughout();
-        let engine = volume.pipeline.engine();
+        let engine = volume.memory().expect("in memory").pipeline.engine();
         let notices = || engine.wakeup().wait_work(u64::MAX, Duration::ZERO).0;
         let slots = pool.stats().slots;
         let (usual, free_at_least) = (notices(), slots / 20);

@@ -21,7 +21,7 @@ use super::{
     BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, MarkFiles, MarkPlace,
     WriteRun, holes, page_cache,
 };
-use crate::signature::MAGIC;
+use crate::signature::{MAGIC, begins_as_pool};
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -147,7 +147,7 @@ impl FileStore {
             ));
         }
         let mut first = [0; MAGIC.len()];
-        let holds_pool = buffered.read_exact_at(&mut first, 0).is_ok() && first == MAGIC;
+        let holds_pool = buffered.read_exact_at(&mut first, 0).is_ok() && begins_as_pool(&first);
         let identity = BackingIdentity {
             path: std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             inode: if is_device { 0 } else { metadata.ino() },

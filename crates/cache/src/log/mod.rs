@@ -138,7 +138,7 @@ mod tests {
             let pool = Pool::create_on(vec![Region::shadow(64 << 10)], &options).expect("create");
             let store = Arc::new(MemoryStore::new(4096));
             let volume = pool.attach(Backing::from_store(store)).expect("attach");
-            let log = volume.pipeline.engine().log();
+            let log = volume.memory().expect("in memory").pipeline.engine().log();
             let begun = || {
                 log.lanes()
                     .each_used_per_mille()

@@ -1,12 +1,13 @@
 //! Crashes the engine of pools on an SSD: a log on the shadow device, in front of disks with volatile caches.
 //!
 //! One thread drives it, step by step: transactions join, groups go to the device and come back in any order that two of
-//! them under way allow, blocks are written back and segments recycled in between. At every moment at which a power cut or a
+//! them under way allow, blocks are written back, segments cleaned and recycled, rows of the volume table written in between. At every moment at which a power cut or a
 //! kill could leave something new, some of what it could leave is recovered. It must equal the state after a prefix of all
 //! transactions in their order, one that has every acknowledged one.
 
 mod disk;
 mod oracle;
+mod rows;
 mod script;
 mod verify;
 mod world;

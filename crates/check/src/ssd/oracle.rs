@@ -1,6 +1,7 @@
 //! What may be read: the states after each transaction, in the order in which they joined.
 
 use super::disk::Bytes;
+use super::rows::Rows;
 use super::script::{BLOCKS, Change, VOLUMES};
 use crate::content::noise;
 use forebay_log::PAGE_BYTES;
@@ -19,14 +20,17 @@ pub fn place(volume: u32, block: u64) -> usize {
 #[derive(Clone)]
 pub struct Oracle {
     states: VecDeque<Blocks>,
+    /// What the volume table may say.
+    pub rows: Rows,
 }
 
 impl Oracle {
     /// Nothing is under way.
-    pub fn new(blocks: Blocks) -> Oracle {
+    pub fn new(blocks: Blocks, rows: Rows) -> Oracle {
         assert_eq!(blocks.len(), BLOCKS * VOLUMES as usize);
         Oracle {
             states: VecDeque::from([blocks]),
+            rows,
         }
     }
 

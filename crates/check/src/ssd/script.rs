@@ -8,6 +8,9 @@ pub const VOLUMES: u32 = 2;
 /// Blocks of each.
 pub const BLOCKS: usize = 8;
 
+/// Kinds of steps.
+const KINDS: usize = 15;
+
 /// A change of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
@@ -57,6 +60,12 @@ pub enum Step {
     Forget(u32, u64, u64),
     /// Some blocks of the disks fail, or none.
     FailDisks(bool),
+    /// The oldest segment that is not clean is cleaned, ahead of the tail.
+    CleanAhead,
+    /// A volume is detached, somebody else changes a block, and a new volume of its number gets the disk.
+    Swap(u32, u64, u64),
+    /// A volume's row gets another size, and another path.
+    Grow(u32, u64),
 }
 
 /// What all incarnations have in common.
@@ -69,7 +78,7 @@ pub struct Script {
     pub segment_pages: u32,
     pub segments: u32,
     /// How often what is done; the mix of a story.
-    weights: [u32; 12],
+    weights: [u32; KINDS],
     /// Few blocks are written again and again.
     is_hot: bool,
 }
@@ -77,13 +86,18 @@ pub struct Script {
 impl Script {
     /// A story's.
     pub fn draw(rng: &mut fastrand::Rng) -> Script {
-        let weights = match rng.u8(..6) {
+        let weights = match rng.u8(..10) {
             // Much is carried forward, while its blocks are written again.
-            0 | 1 => [10, 6, 6, 0, 4, 4, 1, 1, 1, 16, 0, 2],
+            0..=2 => [10, 6, 6, 0, 4, 4, 1, 1, 1, 16, 0, 2, 0, 0, 0],
             // Slow reads, during which the ring laps.
-            2 => [4, 6, 6, 0, 16, 2, 1, 1, 2, 12, 0, 0],
+            3 => [4, 6, 6, 0, 16, 2, 1, 1, 2, 12, 0, 0, 0, 0, 0],
+            4 => [1, 2, 2, 0, 40, 1, 1, 1, 2, 20, 0, 0, 0, 0, 0],
             // Writes fail.
-            3 => [8, 8, 6, 2, 10, 1, 1, 1, 1, 4, 0, 0],
+            5 => [8, 8, 6, 2, 10, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0],
+            // Volumes come and go.
+            6 => [4, 4, 4, 0, 8, 4, 1, 1, 2, 4, 0, 0, 2, 6, 6],
+            // Segments are cleaned ahead, of disks that fail now and then.
+            7 => [4, 4, 4, 0, 12, 2, 1, 1, 1, 2, 0, 4, 10, 0, 1],
             _ => mixed(rng),
         };
         Script {
@@ -131,7 +145,10 @@ impl Script {
             8 => Step::WriteBack(volume),
             9 => Step::Recycle,
             10 => Step::Forget(volume, block, rng.u64(..)),
-            _ => Step::FailDisks(rng.bool()),
+            11 => Step::FailDisks(rng.bool()),
+            12 => Step::CleanAhead,
+            13 => Step::Swap(volume, block, rng.u64(..)),
+            _ => Step::Grow(volume, rng.u64(1..1 << 40)),
         }
     }
 
@@ -174,8 +191,8 @@ impl Script {
 }
 
 /// Some of everything.
-fn mixed(rng: &mut fastrand::Rng) -> [u32; 12] {
-    let mut weights = [8, 8, 8, 0, 5, 2, 3, 2, 3, 4, 0, 0];
+fn mixed(rng: &mut fastrand::Rng) -> [u32; KINDS] {
+    let mut weights = [8, 8, 8, 0, 5, 2, 3, 2, 3, 4, 0, 0, 2, 0, 0];
     for weight in &mut weights {
         if rng.u8(..4) == 0 {
             *weight *= rng.u32(0..4);
@@ -184,6 +201,8 @@ fn mixed(rng: &mut fastrand::Rng) -> [u32; 12] {
     weights[3] = u32::from(rng.u8(..4) == 0);
     weights[10] = u32::from(rng.u8(..3) == 0);
     weights[11] = u32::from(rng.u8(..3) == 0);
+    weights[13] = u32::from(rng.u8(..3) == 0);
+    weights[14] = u32::from(rng.u8(..3) == 0);
     // Something is committed in any case.
     weights[4] += 1;
     weights

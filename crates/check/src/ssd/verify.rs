@@ -135,15 +135,16 @@ impl Verifier<'_> {
             "a power cut"
         };
         let seed = self.next_seed();
-        let found = open_pool(&device, &disks, 1, seed)
-            .and_then(|log| read_all(&log, &disks))
-            .and_then(|found| oracle.find(&found));
+        let found = open_pool(&device, &disks, 1, seed).and_then(|log| {
+            oracle.rows.check(&log.volumes())?;
+            oracle.find(&read_all(&log, &disks)?)
+        });
         let hash = left.device.hash() ^ disks_hash(left);
         self.is_over |= !(self.tally)(hash, left.is_killed);
         let found = found.map_err(|error| format!("after {kind}: {error}"))?;
         device.observe(None);
         // Once it is open, what it found is what is there; on the way another prefix may be found.
-        let only = Oracle::new(found);
+        let only = Oracle::new(found, oracle.rows.clone());
         let mut moments = std::mem::take(&mut *moments.lock().expect("alone"));
         if is_crashed {
             moments.push(device.state());

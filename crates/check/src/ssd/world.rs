@@ -2,15 +2,17 @@
 
 use super::disk::{Disk, DiskState};
 use super::oracle::{Blocks, Oracle, place};
+use super::rows::Rows;
 use super::script::{BLOCKS, Change, Script, Step, VOLUMES, transaction};
 use super::verify::{Left, Verifier, open_pool, read_all};
 use crate::content::noise;
 use forebay_log::shadow::{Fault, Image, ShadowDevice, ShadowState, WriteId};
 use forebay_log::{
     Flight, Found, Log, LogError, Options, Outcome, PAGE_BYTES, Reading, Recycling, Round, Ticket,
-    create,
+    VolumeRow, create,
 };
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,6 +74,10 @@ impl Crash {
             ..Options::default()
         };
         let log = create(device.clone(), options).map_err(|error| error.to_string())?;
+        let rows: Vec<VolumeRow> = (1..=VOLUMES).map(|number| row_of(number, number)).collect();
+        for row in &rows {
+            log.write_volume(row).map_err(|error| error.to_string())?;
+        }
         drop(log);
         let disk = |volume: u32| {
             let content =
@@ -80,13 +86,32 @@ impl Crash {
         };
         let disks: Vec<Blocks> = (1..=VOLUMES).map(disk).collect();
         Ok(Crash {
-            oracle: Oracle::new(disks.concat()),
+            oracle: Oracle::new(disks.concat(), Rows::new(rows)),
             left: Left {
                 device: device.state(),
                 disks: disks.into_iter().map(DiskState::new).collect(),
                 is_killed: false,
             },
         })
+    }
+}
+
+/// A path of more than one unit, so that a row is torn by a crash that tears its page.
+fn path_of(number: u64) -> PathBuf {
+    format!("/disk/{number}").repeat(100).into()
+}
+
+/// The row of a volume that was just attached.
+fn row_of(number: u32, id: u32) -> VolumeRow {
+    VolumeRow {
+        number,
+        id,
+        is_attached: true,
+        path: path_of(id.into()),
+        inode: u64::from(id),
+        size_bytes: (BLOCKS * PAGE_BYTES) as u64,
+        generation: 1,
+        stage: 2,
     }
 }
 
@@ -98,6 +123,8 @@ impl World {
         let device = Arc::new(ShadowDevice::new(left.device));
         let log = open_pool(&device, &disks, script.depth, seed)?;
         let found = oracle.find(&read_all(&log, &disks)?)?;
+        let rows = log.volumes();
+        oracle.rows.check(&rows)?;
         let moments = Arc::new(Mutex::new(Vec::new()));
         let noted = moments.clone();
         device.observe(Some(Box::new(move |state: &ShadowState| {
@@ -108,7 +135,7 @@ impl World {
             disks,
             log: Some(log),
             unit: script.unit,
-            oracle: Oracle::new(found),
+            oracle: Oracle::new(found, Rows::new(rows)),
             flights: Vec::new(),
             tickets: VecDeque::new(),
             slow: None,
@@ -143,6 +170,9 @@ impl World {
             Step::WriteBack(volume) => self.write_back(*volume)?,
             Step::Recycle => self.recycle()?,
             Step::Forget(volume, block, seed) => self.forget((*volume, *block, *seed), verifier)?,
+            Step::CleanAhead => self.clean_ahead()?,
+            Step::Swap(volume, block, seed) => self.swap((*volume, *block, *seed), verifier)?,
+            Step::Grow(volume, bytes) => self.grow(*volume, *bytes, verifier)?,
             Step::FailDisks(fails) => self.disks.iter().for_each(|disk| disk.set_fails(*fails)),
         }
         self.crash(verifier)?;
@@ -434,6 +464,79 @@ impl World {
         // A read that began before may see either.
         self.slow = None;
         self.oracle.change(place(volume, block), &bytes);
+        Ok(())
+    }
+
+    fn clean_ahead(&mut self) -> Result<(), String> {
+        self.maintenance = Maintenance::None;
+        match self.log().clean_ahead() {
+            Ok(_) | Err(LogError::Backing { .. }) => Ok(()),
+            Err(LogError::Poisoned { .. }) if self.has_failed => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// A row is written: a crash on the way leaves the old one or this one.
+    fn write_row(&mut self, row: VolumeRow, verifier: &mut Verifier<'_>) -> Result<(), String> {
+        let number = row.number;
+        self.oracle.rows.begin(row.clone());
+        let written = match row.is_attached {
+            true => self.log().write_volume(&row),
+            false => self.log().free_volume(&row),
+        };
+        written.map_err(|error| error.to_string())?;
+        self.crash(verifier)?;
+        self.oracle.rows.end(number);
+        Ok(())
+    }
+
+    fn grow(
+        &mut self,
+        volume: u32,
+        size_bytes: u64,
+        verifier: &mut Verifier<'_>,
+    ) -> Result<(), String> {
+        let row = self.oracle.rows.current(volume).clone();
+        let row = VolumeRow {
+            size_bytes,
+            path: path_of(size_bytes),
+            ..row
+        };
+        self.write_row(row, verifier)
+    }
+
+    /// A volume goes, somebody else writes one of its blocks, and the next volume of its number finds that.
+    fn swap(
+        &mut self,
+        (volume, block, seed): (u32, u64, u64),
+        verifier: &mut Verifier<'_>,
+    ) -> Result<(), String> {
+        self.maintenance = Maintenance::None;
+        self.drain(verifier)?;
+        if self.has_failed || self.log().write_back(volume).is_err() {
+            return Ok(());
+        }
+        match self.log().empty_volume(volume) {
+            Ok(()) => {}
+            Err(LogError::NoRoom { .. }) => return self.make_room(verifier),
+            Err(error) => return Err(error.to_string()),
+        }
+        self.crash(verifier)?;
+        let row = self.oracle.rows.current(volume).clone();
+        let id = row.id;
+        let freed = VolumeRow {
+            is_attached: false,
+            ..row
+        };
+        self.write_row(freed, verifier)?;
+        let bytes = Arc::new(noise(seed, PAGE_BYTES));
+        let disk = self.disks[volume as usize - 1].clone();
+        disk.change(block as usize, bytes.clone());
+        // A read that began before may see either.
+        self.slow = None;
+        self.oracle.change(place(volume, block), &bytes);
+        self.write_row(row_of(volume, id + 128), verifier)?;
+        self.log().attach(volume, disk);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use forebay::{Redundancy, RuntimeOptions};
+use forebay::{Medium, Redundancy, RuntimeOptions};
 use forebay_command::{Trust, size};
 
 /// How a command opens a pool.
@@ -51,14 +51,37 @@ impl RedundancyMode {
     }
 }
 
+/// What a pool lies on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MediumMode {
+    /// Memory that is mapped: persistent memory, a DAX file, /dev/shm; a plain file is mapped too, page by page.
+    #[default]
+    Page,
+    /// A file on an SSD, or an SSD itself: written in groups with one flush each, and never mapped. One member, blocks of 4096
+    /// bytes.
+    Ssd,
+}
+
+impl MediumMode {
+    /// The cache's name for it.
+    pub fn medium(self) -> Medium {
+        match self {
+            MediumMode::Page => Medium::Memory,
+            MediumMode::Ssd => Medium::Ssd,
+        }
+    }
+}
+
 /// A pool to make.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay create /dev/shm/forebay/pool --size 1G
   forebay create /mnt/pmem0/pool --size 64G --strict
+  forebay create /srv/ssd/pool --size 64G --medium ssd
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G --witness /srv/pool.witness
 
+The one on an SSD is durable by that disk's own flush: it survives a power loss, and needs 21.4 bytes of memory for each 4 KiB. \
 The last one is a mirror: what is acknowledged is on two members, and the pool goes on when one of them dies. \
 If one of two is missing when the pool is opened, after a power loss say, the pool is refused until \
 --without-missing says that it is gone for good, or a witness that nobody went on without it; a mirror of three and more opens without one by itself. \
@@ -69,6 +92,9 @@ pub struct CreateOptions {
     /// Size of each member, like 512M or 1G.
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
+    /// What the pool lies on. What is there says it when the pool is opened again.
+    #[arg(long, value_enum, default_value_t)]
+    pub medium: MediumMode,
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,

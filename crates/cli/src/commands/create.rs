@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use forebay::{Pool, PoolOptions};
+use forebay::{Pool, PoolOptions, SsdStats};
 use forebay_command::{Failure, output, private_directory, size};
 use forebay_dax::DaxPool;
 use serde_json::json;
 
 use crate::arguments::{CreateOptions, RedundancyMode};
-use crate::members;
+use crate::{members, pool_report};
 
 /// Makes the pool.
 pub fn run(options: &CreateOptions) -> Result<(), Failure> {
@@ -26,6 +26,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     }
     let pool_options = PoolOptions::new(&options.pool, options.size)
         .members(&options.members)
+        .medium(options.medium.medium())
         .force(options.force)
         .block_bytes(block_bytes)
         .strict(options.strict || options.no_checksums)
@@ -41,14 +42,19 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     pool.close()?;
     note_foreign_regions(&regions);
     if options.json {
-        let result = json!({
+        let mut result = json!({
             "pool": shown(pool_options.paths()),
+            "medium": pool_report::medium_word(&stats),
             "survives": survives,
             "redundancy": members::redundancy_word(redundancy.redundancy()),
             "witness": witness,
             "block_bytes": stats.block_bytes,
             "slots": stats.slots,
         });
+        if let Some(ssd) = &stats.ssd {
+            result["dram_bytes"] = stats.dram_bytes.into();
+            result["durable_write_us"] = flush_us(ssd).into();
+        }
         output::object(&result, true);
         return Ok(());
     }
@@ -59,11 +65,27 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         size::shown(u64::from(stats.block_bytes))
     ));
     output::line(&format!("what is acknowledged there {survives}"));
+    if let Some(ssd) = &stats.ssd {
+        output::line(&format!(
+            "it takes {} of memory while it is open",
+            size::shown(stats.dram_bytes)
+        ));
+        if let Some(cost_us) = flush_us(ssd) {
+            output::line(&format!(
+                "a durable write of one block takes about {cost_us} us on that disk"
+            ));
+        }
+    }
     let has_witness = options.witness.is_some();
     if let Some(line) = on_a_death(redundancy, pool_options.paths().len(), has_witness) {
         output::line(&line);
     }
     Ok(())
+}
+
+/// What a commit of one block costs, as it was measured.
+fn flush_us(ssd: &SsdStats) -> Option<u64> {
+    ssd.flush_cost.map(|cost| cost.as_micros() as u64)
 }
 
 /// What an earlier pool of these names left beside its members: its regions are no other pool's.

@@ -11,6 +11,9 @@ use forebay_serve::{Refusal, RefusalKind};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+/// What a scrub of a pool on an SSD is told.
+const NOT_SCRUBBED: &str = "a pool on an SSD is not scrubbed: every read compares the block with its checksum, and forebay check \
+     reads all of them while no daemon serves it";
 /// How often the pool is scrubbed unasked where reads do not verify, and how fast.
 const DUE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 const DUE_RATE_BYTES_S: u64 = 100 << 20;
@@ -59,6 +62,9 @@ impl Scrub {
     /// # Errors
     /// There is no room for a thread.
     pub fn start(&self, pool: &Arc<Pool>, options: ScrubOptions) -> Result<Value, Refusal> {
+        if pool.is_ssd() {
+            return Err(Refusal::new(RefusalKind::Invalid, NOT_SCRUBBED));
+        }
         let mut thread = self.thread.lock();
         if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return Ok(self.told(false, pool));

@@ -26,6 +26,7 @@ mod pools;
 mod run;
 mod sandbox;
 mod service;
+mod ssd;
 mod test_env;
 mod top;
 mod transports;

@@ -24,6 +24,9 @@ const COPY_ON_WRITE: [(i64, &str); 3] = [
     (0x2FC1_2FC1, "ZFS"),
 ];
 
+/// File systems that lie in memory: nothing of them is durable, whatever they say.
+const MEMORY: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58F6, "ramfs")];
+
 /// A file or a block device. The lock is held by the open file that does the I/O: requests of a killed process that
 /// are still under way hold it, so the next process cannot read before they have landed.
 pub struct FileDevice {
@@ -40,7 +43,15 @@ impl FileDevice {
     /// # Errors
     /// The file system has no room for it, does not write in place or not directly, or the file is there.
     pub fn create(path: &Path, bytes: u64) -> Result<FileDevice> {
-        let file = open_own(path, Opening::Make, false);
+        FileDevice::create_with(path, bytes, false)
+    }
+
+    /// As [`FileDevice::create`]; with `trust_owner` in a directory that another user may write.
+    ///
+    /// # Errors
+    /// As those of [`FileDevice::create`].
+    pub fn create_with(path: &Path, bytes: u64, trust_owner: bool) -> Result<FileDevice> {
+        let file = open_own(path, Opening::Make, trust_owner);
         let file = file.map_err(|error| unsuitable(path, error.to_string()))?;
         let made = FileDevice::prepare(file, path).and_then(|device| {
             device.reserve(bytes)?;
@@ -59,7 +70,15 @@ impl FileDevice {
     /// # Errors
     /// Another process has it; it is another user's; it cannot be written directly.
     pub fn open(path: &Path) -> Result<FileDevice> {
-        let file = open_own(path, Opening::Write, false);
+        FileDevice::open_with(path, false)
+    }
+
+    /// As [`FileDevice::open`]; with `trust_owner` also another user's.
+    ///
+    /// # Errors
+    /// As those of [`FileDevice::open`].
+    pub fn open_with(path: &Path, trust_owner: bool) -> Result<FileDevice> {
+        let file = open_own(path, Opening::Write, trust_owner);
         let file = file.map_err(|error| unsuitable(path, error.to_string()))?;
         FileDevice::prepare(file, path)?.sized()
     }
@@ -72,7 +91,7 @@ impl FileDevice {
             counters: Counters::default(),
         };
         device.lock()?;
-        device.refuse_copy_on_write()?;
+        device.refuse_file_system()?;
         device.make_direct()?;
         device.refuse_large_sectors()?;
         Ok(device)
@@ -85,22 +104,31 @@ impl FileDevice {
     fn lock(&self) -> Result<()> {
         let locked = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive);
         locked.map_err(|error| match error {
-            Errno::WOULDBLOCK => unsuitable(
-                &self.path,
-                "another process has it open; close that one first",
-            ),
+            Errno::WOULDBLOCK => LogError::InUse {
+                path: self.path.clone(),
+            },
             error => self.failed("lock it")(error.into()),
         })
     }
 
-    fn refuse_copy_on_write(&self) -> Result<()> {
+    fn refuse_file_system(&self) -> Result<()> {
         if self.is_block_device()? {
             return Ok(());
         }
         let found = rustix::fs::fstatfs(&self.file).map_err(io::Error::from);
         let found = found.map_err(self.failed("ask for its file system"))?;
         let number = found.f_type as i64 & 0xFFFF_FFFF;
-        match COPY_ON_WRITE.iter().find(|(magic, _)| *magic == number) {
+        let is_it = |(magic, _): &&(i64, &str)| *magic == number;
+        if let Some((_, name)) = MEMORY.iter().find(is_it) {
+            return Err(unsuitable(
+                &self.path,
+                format!(
+                    "{name} is memory, of which a power loss leaves nothing; put the pool on a disk, or make one that is mapped \
+                     (on the command line --medium page)"
+                ),
+            ));
+        }
+        match COPY_ON_WRITE.iter().find(is_it) {
             Some((_, name)) => Err(unsuitable(
                 &self.path,
                 format!(

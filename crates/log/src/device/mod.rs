@@ -6,9 +6,13 @@
 
 mod counters;
 mod file;
+mod measure;
+mod private;
 
 pub use counters::{Counters, DeviceCounters};
 pub use file::FileDevice;
+pub use measure::durable_write_cost;
+pub use private::PrivateDevice;
 
 use std::io;
 use std::path::Path;

@@ -1,6 +1,8 @@
 //! The log and its state.
 
 use super::group::{Contents, Group, InFlight};
+use super::maintained::Maintained;
+use super::volume_table::VolumeTable;
 use crate::backing::Backing;
 use crate::device::Device;
 use crate::error::LogError;
@@ -104,12 +106,14 @@ pub struct Log {
     pub(crate) state: Mutex<State>,
     pub(crate) backings: RwLock<BTreeMap<u32, Arc<dyn Backing>>>,
     /// Held by the one that writes back or recycles.
-    pub(crate) maintenance: Mutex<()>,
+    pub(crate) maintenance: Mutex<Maintained>,
+    /// Held over the writes of a row.
+    pub(crate) volumes: Mutex<VolumeTable>,
 }
 
 impl Log {
     /// One thread writes back or recycles at a time.
-    pub(crate) fn maintain(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn maintain(&self) -> MutexGuard<'_, Maintained> {
         let locked = self.maintenance.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,6 +130,15 @@ impl Log {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         backings.insert(volume, backing);
+    }
+
+    /// Lets go of the backing of a volume.
+    pub fn release_backing(&self, volume: u32) {
+        let mut backings = self
+            .backings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        backings.remove(&volume);
     }
 
     /// The backing of a volume.

@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::error::{LogError, Result};
 use crate::media::{
     Geometry, INCARNATION_PAGE, IncarnationLine, PLACES_MIN, SUPERBLOCK_PAGE, Salt, Superblock,
+    volume_page, volumes_max,
 };
 use crate::page::{PAGE_BYTES, Pages};
 use std::sync::Arc;
@@ -43,6 +44,21 @@ pub fn create(device: Arc<dyn Device>, options: Options) -> Result<Log> {
     open(device, options)
 }
 
+/// Takes away what makes a pool of a device, durably.
+///
+/// # Errors
+/// The device fails.
+pub fn clear(device: &dyn Device) -> Result<()> {
+    let cleared = device.write_durable(SUPERBLOCK_PAGE, &[&Pages::zeroed(1)]);
+    cleared.map_err(LogError::of_device(device.path(), "clear its first page"))
+}
+
+/// Whether a file or device that begins so is a pool on an SSD.
+#[must_use]
+pub fn begins_as_pool(bytes: &[u8]) -> bool {
+    Superblock::has_magic(bytes)
+}
+
 fn format(device: &dyn Device, geometry: Geometry, seed: Option<u64>) -> std::io::Result<()> {
     let [high, low] = [draw(seed, u64::MAX)?, draw(seed, u64::MAX - 1)?];
     let uuid = u128::from(high) << 64 | u128::from(low);
@@ -55,6 +71,9 @@ fn format(device: &dyn Device, geometry: Geometry, seed: Option<u64>) -> std::io
     let mut lines = Pages::zeroed(2);
     line.encode(uuid, lines.page_mut(1));
     device.write_durable(INCARNATION_PAGE, &[&lines])?;
+    // Whatever lay there before is no row.
+    let table = Pages::zeroed(2 * volumes_max(geometry) as usize);
+    device.write_durable(volume_page(1, 0), &[&table])?;
     let mut page = Pages::zeroed(1);
     Superblock { uuid, geometry }.encode(&mut page);
     device.write_durable(SUPERBLOCK_PAGE, &[&page])

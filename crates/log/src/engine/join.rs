@@ -229,6 +229,7 @@ impl Log {
             let base = bases.next().expect("a base for each part");
             assert_eq!(base.key, *key);
             let pages = transaction.pages.as_mut().expect("it has blocks");
+            let pages = Arc::make_mut(pages);
             if !state.merge((*key, pages.page_mut(page - 1)), ranges, base) {
                 return Ok(Joined::Stale);
             }
@@ -286,7 +287,7 @@ impl Log {
 
 /// A transaction whose blocks are all whole now, their checks computed.
 fn ready_of(transaction: &mut Transaction) -> Ready {
-    let pages = transaction.pages.take().unwrap_or_else(|| Pages::zeroed(0));
+    let pages = transaction.pages.take().unwrap_or_default();
     let mut page = 0;
     let elements = transaction.items.iter().map(|item| match item {
         Item::Block { key, check, .. } => {
@@ -307,7 +308,7 @@ fn ready_of(transaction: &mut Transaction) -> Ready {
     let elements = elements.collect();
     Ready {
         elements,
-        pages: Arc::new(pages),
+        pages,
         is_fill: false,
     }
 }

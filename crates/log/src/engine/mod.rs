@@ -1,5 +1,6 @@
 //! The engine: transactions join groups, a group is one durable write, segments are reused oldest first.
 
+mod clean_ahead;
 mod commit;
 mod core;
 mod create;
@@ -7,6 +8,8 @@ mod flight;
 mod group;
 mod join;
 mod load;
+mod looks;
+mod maintained;
 mod open;
 mod pages;
 mod publish;
@@ -14,13 +17,16 @@ mod read;
 mod recycle;
 mod replay;
 mod scan;
+mod volume_table;
+mod volumes;
 mod waiter;
 mod write_back;
 
 pub use self::core::{Log, Options, Tallies};
-pub use create::create;
+pub use create::{begins_as_pool, clear, create};
 pub use flight::Flight;
-pub use open::open;
+pub use looks::{Known, Room};
+pub use open::{look, open};
 pub use read::{Found, Reading};
 pub use recycle::Recycling;
 pub use waiter::{Outcome, Ticket};

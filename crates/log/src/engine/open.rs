@@ -3,10 +3,11 @@
 use super::core::{Log, Options, State};
 use super::load::{Loader, Loads};
 use super::pages::read_pages;
+use super::volume_table::VolumeTable;
 use crate::device::Device;
 use crate::error::{LogError, Result};
 use crate::media::{
-    DEPTH_MAX, INCARNATION_PAGE, IncarnationLine, SUPERBLOCK_PAGE, Salt, Superblock,
+    DEPTH_MAX, INCARNATION_PAGE, IncarnationLine, SUPERBLOCK_PAGE, Salt, Superblock, VolumeRow,
 };
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
@@ -38,12 +39,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
             ),
         });
     }
-    let page = read_pages(&*device, SUPERBLOCK_PAGE, 1)?;
-    let superblock = Superblock::decode(&page, device.pages());
-    let superblock = superblock.map_err(|found| LogError::NoPool {
-        path: device.path().to_owned(),
-        found,
-    })?;
+    let superblock = superblock_of(&*device)?;
     let (uuid, geometry) = (superblock.uuid, superblock.geometry);
     let line = last_line(&*device, uuid)?;
     let loader = Loader {
@@ -53,6 +49,8 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         line,
     };
     let loads = loader.find()?;
+    // A row that is seen is made durable with the rest of what is, by the flush below.
+    let volumes = VolumeTable::read(&*device, uuid, geometry)?;
     let state = State::replayed(geometry, &loads);
     let mut log = Log {
         device: device.clone(),
@@ -62,11 +60,31 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         options,
         state: Mutex::new(state),
         backings: RwLock::new(BTreeMap::new()),
-        maintenance: Mutex::new(()),
+        maintenance: Mutex::default(),
+        volumes: Mutex::new(volumes),
     };
     log.seal_last(loads)?;
     log.begin_incarnation()?;
     Ok(log)
+}
+
+/// Identity and volume table of a pool that may be in use: nothing is recovered.
+///
+/// # Errors
+/// There is no pool, or its table is damaged.
+pub fn look(device: &dyn Device) -> Result<(u128, Vec<VolumeRow>)> {
+    let superblock = superblock_of(device)?;
+    let (uuid, geometry) = (superblock.uuid, superblock.geometry);
+    Ok((uuid, VolumeTable::read(device, uuid, geometry)?.rows()))
+}
+
+fn superblock_of(device: &dyn Device) -> Result<Superblock> {
+    let page = read_pages(device, SUPERBLOCK_PAGE, 1)?;
+    let superblock = Superblock::decode(&page, device.pages());
+    superblock.map_err(|found| LogError::NoPool {
+        path: device.path().to_owned(),
+        found,
+    })
 }
 
 /// The line of the last incarnation.

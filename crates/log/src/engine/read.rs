@@ -1,6 +1,6 @@
 //! Reading: where the block is, without the lock its bytes, and then whether it is still there.
 
-use super::core::Log;
+use super::core::{Log, State};
 use crate::error::{LogError, Result};
 use crate::media::{Key, check_of};
 use crate::mutants::{Mutant, mutated};
@@ -33,6 +33,45 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Looks where a block is.
+    pub(crate) fn begin(state: &mut State, key: Key) -> Reading {
+        let version = state.versions.of(key);
+        let place = match state.table.get(key) {
+            Some(entry) => {
+                state.table.mark_used(key);
+                Place::Page(entry)
+            }
+            None if state.zeroed.get(key).is_some() => Place::Zeroes,
+            None => Place::Backing,
+        };
+        Reading {
+            key,
+            version,
+            place,
+        }
+    }
+
+    /// Whether the block has not changed since.
+    pub(crate) fn is_current(&self, state: &State) -> bool {
+        state.versions.of(self.key) == self.version
+    }
+
+    /// Which block it is.
+    #[must_use]
+    pub fn block(&self) -> u64 {
+        self.key.block
+    }
+
+    /// Whether the backing has the same, as far as is known.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        match self.place {
+            Place::Page(entry) => entry.is_clean(),
+            Place::Zeroes => false,
+            Place::Backing => true,
+        }
+    }
+
     /// What [`Log::stage_fill`] asks for.
     #[must_use]
     pub fn version(&self) -> u32 {
@@ -66,22 +105,7 @@ impl Log {
 
     /// Looks where a block is.
     pub fn begin_read(&self, volume: u32, block: u64) -> Reading {
-        let key = Key { volume, block };
-        let mut state = self.lock();
-        let version = state.versions.of(key);
-        let place = match state.table.get(key) {
-            Some(entry) => {
-                state.table.mark_used(key);
-                Place::Page(entry)
-            }
-            None if state.zeroed.get(key).is_some() => Place::Zeroes,
-            None => Place::Backing,
-        };
-        Reading {
-            key,
-            version,
-            place,
-        }
+        Reading::begin(&mut self.lock(), Key { volume, block })
     }
 
     /// Reads it from there. None if it may have changed meanwhile: then it is to be looked for again.

@@ -7,7 +7,6 @@
 use super::core::{Log, State};
 use super::join::{Class, Ready};
 use super::waiter::Ticket;
-use super::write_back::not_written_back;
 use crate::error::{LogError, Result};
 use crate::media::{Element, Key, Shape, Summary};
 use crate::mutants::{Mutant, mutated};
@@ -23,6 +22,23 @@ pub struct Recycling {
     /// Still to be carried forward.
     carried: Vec<Entry>,
     zeroes: Vec<ZeroRange>,
+}
+
+impl Recycling {
+    /// A segment with these elements.
+    pub(crate) fn of(segment: u64, elements: Vec<Element>) -> Recycling {
+        Recycling {
+            segment,
+            elements,
+            carried: Vec::new(),
+            zeroes: Vec::new(),
+        }
+    }
+
+    /// The volumes of its elements, each as often as it has one.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = u32> {
+        self.elements.iter().map(|element| element.key.volume)
+    }
 }
 
 /// How often what is staged may come between before the segment counts as busy.
@@ -80,37 +96,18 @@ impl Log {
             .map_or(0, |head| u64::from(end - head.cursor))
     }
 
-    /// Looks what the oldest segment holds.
+    /// Whether a segment has a summary.
     ///
     /// # Errors
-    /// The device fails or has failed, or the segment's summary is damaged.
-    pub fn begin_recycling(&self) -> Result<Option<Recycling>> {
-        let segment = {
-            let state = self.lock();
-            // The summary may be one of the writes that were never made.
-            if let Some(why) = &state.poisoned {
-                return Err(self.poisoned(why));
-            }
-            // A group of a later segment is published, so the summary is durable.
-            let is_sealed = state
-                .table_segment()
-                .is_some_and(|published| state.tail < published);
-            if !is_sealed {
-                return Ok(None);
-            }
-            state.tail
-        };
-        let summary = self.read_summary(segment)?;
-        let summary = summary.ok_or_else(|| LogError::Damaged {
-            path: self.device.path().to_owned(),
-            found: format!("the summary of segment {segment} does not hold"),
-        })?;
-        Ok(Some(Recycling {
-            segment,
-            elements: summary.elements,
-            carried: Vec::new(),
-            zeroes: Vec::new(),
-        }))
+    /// The pool is poisoned: the summary may be one of the writes that were never made.
+    pub(crate) fn is_sealed(&self, segment: u64) -> Result<bool> {
+        let state = self.lock();
+        if let Some(why) = &state.poisoned {
+            return Err(self.poisoned(why));
+        }
+        // A group of a later segment is published, so the summary is durable.
+        let published = state.table_segment();
+        Ok(published.is_some_and(|published| segment < published))
     }
 
     /// A segment's summary, if it holds.
@@ -124,8 +121,7 @@ impl Log {
     /// # Errors
     /// The device fails.
     pub fn clean_segment(&self, recycling: &mut Recycling) -> Result<Option<LogError>> {
-        let mut failure = None;
-        let (blocks, zeroes) = self.held_by(recycling);
+        let (blocks, _) = self.held_by(recycling);
         recycling.carried = blocks
             .iter()
             .copied()
@@ -134,6 +130,24 @@ impl Log {
         // A quarter of what is written may be carried forward.
         let carried_max = self.geometry.segment_pages as usize / 4;
         recycling.carried.truncate(carried_max);
+        if mutated(Mutant::SsdSegmentReusedDirty) {
+            return Ok(None);
+        }
+        let failures = self.clean_volumes(recycling)?;
+        self.note_left(recycling);
+        Ok(failures.into_values().next_back())
+    }
+
+    /// Writes its dirty blocks and its ranges of zeroes back and syncs their backings, volume by volume. Returns the volumes
+    /// whose backings failed.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(crate) fn clean_volumes(
+        &self,
+        recycling: &mut Recycling,
+    ) -> Result<BTreeMap<u32, LogError>> {
+        let (blocks, zeroes) = self.held_by(recycling);
         let mut volumes: BTreeMap<u32, (Vec<ZeroRange>, Vec<Entry>)> = BTreeMap::new();
         for range in zeroes {
             volumes.entry(range.first.volume).or_default().0.push(range);
@@ -141,29 +155,28 @@ impl Log {
         for entry in blocks.into_iter().filter(|entry| !entry.is_clean()) {
             volumes.entry(entry.key().volume).or_default().1.push(entry);
         }
-        if mutated(Mutant::SsdSegmentReusedDirty) {
-            return Ok(None);
-        }
-        for (volume, (zeroes, blocks)) in volumes {
-            match self.clean_volume(volume, (zeroes, blocks)) {
+        let mut failures = BTreeMap::new();
+        for (volume, dirty) in volumes {
+            match self.clean_volume(volume, dirty) {
                 Ok(()) => {}
-                Err(error @ (LogError::Backing { .. } | LogError::Transaction(_))) => {
-                    failure = Some(error);
+                Err(
+                    error @ (LogError::Backing { .. }
+                    | LogError::Transaction(_)
+                    | LogError::Corrupt { .. }),
+                ) => {
+                    failures.insert(volume, error);
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.note_left(recycling);
-        Ok(failure)
+        Ok(failures)
     }
 
     /// Writes blocks and ranges of one volume back, and syncs.
     fn clean_volume(&self, volume: u32, dirty: (Vec<ZeroRange>, Vec<Entry>)) -> Result<()> {
         let backing = self.backing_or_error(volume)?;
         let brought = self.bring(&*backing, dirty)?;
-        self.sync_brought((volume, &*backing), &brought.zeroes, &brought.blocks)?;
-        let failed = not_written_back(volume);
-        brought.failure.map_or(Ok(()), |error| Err(failed(error)))
+        self.sync_brought((volume, &*backing), brought)
     }
 
     /// What is still dirty in it has to be carried forward as well.
@@ -213,8 +226,12 @@ impl Log {
         let mut loaded = Vec::with_capacity(blocks.len());
         for entry in blocks {
             let mut bytes = Pages::zeroed(1);
-            self.load_entry(*entry, &mut bytes)?;
-            loaded.push((*entry, bytes));
+            match self.load_entry(*entry, &mut bytes) {
+                Ok(()) => loaded.push((*entry, bytes)),
+                // The backing has it.
+                Err(LogError::Corrupt { .. }) if entry.is_clean() => {}
+                Err(error) => return Err(error),
+            }
         }
         let mut state = self.lock();
         let mut pages = Pages::zeroed(0);

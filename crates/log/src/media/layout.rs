@@ -7,6 +7,8 @@ use crate::page::PAGE_BYTES;
 pub(crate) const SUPERBLOCK_PAGE: u64 = 0;
 /// Page of the first of the two incarnation lines; incarnation n is in line n mod 2.
 pub(crate) const INCARNATION_PAGE: u64 = 1;
+/// The first page of the volume table: two for each number.
+pub(crate) const VOLUME_PAGE: u64 = 5;
 /// Highest number of a volume.
 pub(crate) const VOLUMES_MAX: usize = 64;
 /// Bytes of the clean points of all volumes.
@@ -52,6 +54,24 @@ media_struct! {
         first_segment: u64,
         reserved: u64,
         depth: u32,
+        crc: u32,
+    }
+}
+
+media_struct! {
+    /// As it lies at the start of a page of the volume table; the path follows, then zeroes.
+    pub(crate) struct VolumeLine: 80 {
+        magic: u64,
+        uuid: u128,
+        version: u64,
+        size_bytes: u64,
+        inode: u64,
+        generation: u64,
+        number: u32,
+        id: u32,
+        stage: u32,
+        state: u32,
+        path_bytes: u32,
         crc: u32,
     }
 }

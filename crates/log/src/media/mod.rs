@@ -1,7 +1,7 @@
 //! What lies on the device, byte by byte: `docs/inside/format.md` has the same as a table.
 //!
 //! ```text
-//! page 0    superblock          1, 2  incarnation lines      up to a segment: spare
+//! page 0    superblock    1, 2  incarnation lines    3, 4  spare    5 …  volume table, two pages a number
 //! then      segment 0 | segment 1 | …, each: [header][group][group]…[summary]
 //! group     [record][blocks, in the order of the record's elements]
 //! ```
@@ -18,6 +18,7 @@ mod record;
 mod structs;
 mod summary;
 mod superblock;
+mod volume;
 
 pub(crate) use element::{BLOCK_BITS, Element, Key, Shape, check_of};
 pub(crate) use geometry::{Geometry, PLACES_MIN};
@@ -27,3 +28,5 @@ pub(crate) use layout::{INCARNATION_PAGE, SUPERBLOCK_PAGE, VOLUMES_MAX, record_p
 pub(crate) use record::Record;
 pub(crate) use summary::Summary;
 pub(crate) use superblock::Superblock;
+pub use volume::VolumeRow;
+pub(crate) use volume::{volume_page, volumes_max};

@@ -34,6 +34,11 @@ impl Superblock {
         store_crc(0, page, SuperblockLine::BYTES - 4);
     }
 
+    /// Whether a page begins as one does; the rest may be damaged.
+    pub(crate) fn has_magic(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC.to_le_bytes())
+    }
+
     /// What a page says, on a device of so many pages; or why it is none, in words.
     pub(crate) fn decode(page: &[u8], device_pages: u64) -> Result<Superblock, String> {
         let line = SuperblockLine::decode(page);

@@ -63,6 +63,7 @@ impl Entry {
 pub(crate) struct Table {
     entries: Box<[Entry]>,
     len: usize,
+    dirty_len: usize,
 }
 
 impl Table {
@@ -72,7 +73,13 @@ impl Table {
         Table {
             entries: vec![FREE; places].into(),
             len: 0,
+            dirty_len: 0,
         }
+    }
+
+    /// How many of its blocks their backings lack.
+    pub(crate) fn dirty_len(&self) -> usize {
+        self.dirty_len
     }
 
     /// How many blocks it has.
@@ -115,7 +122,9 @@ impl Table {
     pub(crate) fn insert(&mut self, entry: Entry) -> Option<Entry> {
         let place = self.find(entry.key());
         let old = std::mem::replace(&mut self.entries[place], entry);
+        self.dirty_len += usize::from(!entry.is_clean());
         if old.bits != 0 {
+            self.dirty_len -= usize::from(!old.is_clean());
             return Some(old);
         }
         self.len += 1;
@@ -131,6 +140,7 @@ impl Table {
         if old.bits == 0 {
             return None;
         }
+        self.dirty_len -= usize::from(!old.is_clean());
         // What was put further on because this place was taken moves up.
         let mut next = self.after(hole);
         while self.entries[next].bits != 0 {
@@ -155,6 +165,7 @@ impl Table {
         let place = self.find(key);
         let entry = &mut self.entries[place];
         if entry.bits != 0 && entry.page == page {
+            self.dirty_len -= usize::from(!entry.is_clean());
             entry.bits |= FLAG_CLEAN;
         }
     }
@@ -218,6 +229,8 @@ mod tests {
                     prop_assert_eq!(table.insert(entry), map.insert(key, entry));
                 }
                 prop_assert_eq!(table.len(), map.len());
+                let dirty = map.values().filter(|entry| !entry.is_clean()).count();
+                prop_assert_eq!(table.dirty_len(), dirty);
                 for block in 0..40 {
                     let key = super::tests::key(block);
                     prop_assert_eq!(table.get(key), map.get(&key).copied());

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::api::pool::marks::{Begin, Row, stale_error};
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::background::volume_state::VolumeState;
 use crate::backing::{Backing, BackingIdentity};
 use crate::error::{ErrorKind, Result, refused};
@@ -14,16 +14,16 @@ use crate::media::entry::BLOCK_BITS;
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
 
-impl Pool {
+impl MemoryPool {
     /// Attaches a backing: the volume that it was before, or a new one. A backing that has grown since
-    /// keeps its volume's size until [`Pool::grow_volume`].
+    /// keeps its volume's size until [`MemoryPool::grow_volume`].
     ///
     /// # Errors
     /// [`ErrorKind::Volume`]: it is attached or being detached, or the table of volumes is full.
     /// [`ErrorKind::Stale`]: it and this pool are not of the same moment, or it shrank or is another file since.
     /// [`ErrorKind::Refused`]: a new one is a pool's file. [`ErrorKind::Mark`], [`ErrorKind::Backing`],
     /// [`ErrorKind::Media`]: the mark, the backing or the pool's medium failed.
-    pub fn attach(&self, backing: Backing) -> Result<Volume> {
+    pub fn attach(&self, backing: Backing) -> Result<MemoryVolume> {
         self.attach_as(backing, self.pipeline.options().accept_stale)
     }
 
@@ -33,11 +33,11 @@ impl Pool {
     ///
     /// # Errors
     /// As `attach`; of [`ErrorKind::Stale`] only that the backing is smaller than the volume.
-    pub fn attach_stale(&self, backing: Backing) -> Result<Volume> {
+    pub fn attach_stale(&self, backing: Backing) -> Result<MemoryVolume> {
         self.attach_as(backing, true)
     }
 
-    fn attach_as(&self, backing: Backing, accept_stale: bool) -> Result<Volume> {
+    fn attach_as(&self, backing: Backing, accept_stale: bool) -> Result<MemoryVolume> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;
         let identity = backing.identity();
@@ -96,7 +96,7 @@ impl Pool {
         identity: BackingIdentity,
         backing: Backing,
         accept_stale: bool,
-    ) -> Result<Volume> {
+    ) -> Result<MemoryVolume> {
         let stale = |refusal| stale_error(&identity.path, refusal);
         classify_size(&known.identity, &identity).map_err(stale)?;
         let is_same_file = match classify_file(&known.identity, &identity) {
@@ -172,18 +172,18 @@ impl Pool {
     }
 
     /// The volumes that the pool knows, with or without an attached backing.
-    pub fn volumes(&self) -> Vec<Volume> {
+    pub fn volumes(&self) -> Vec<MemoryVolume> {
         let known = self.pipeline.volumes().into_iter();
         known.map(|state| self.volume_of(state)).collect()
     }
 
     /// The volume with this id.
-    pub fn volume(&self, id: u32) -> Option<Volume> {
+    pub fn volume(&self, id: u32) -> Option<MemoryVolume> {
         self.pipeline.volume(id).map(|state| self.volume_of(state))
     }
 
-    fn volume_of(&self, state: Arc<VolumeState>) -> Volume {
-        Volume {
+    fn volume_of(&self, state: Arc<VolumeState>) -> MemoryVolume {
+        MemoryVolume {
             pipeline: self.pipeline.clone(),
             state,
         }
@@ -197,7 +197,7 @@ impl Pool {
     }
 
     /// What the table says of a volume of this pool.
-    pub(super) fn description(&self, volume: &Volume) -> Result<Description> {
+    pub(super) fn description(&self, volume: &MemoryVolume) -> Result<Description> {
         volumes::read_attached(self.pipeline.media())
             .into_iter()
             .find(|found| found.id == volume.id() && Arc::ptr_eq(&self.pipeline, &volume.pipeline))

@@ -3,11 +3,9 @@
 //! A crash on the way leaves the volume attached with whatever it still has in the pool, or, once its
 //! place in the table is free, everything on its backing.
 
-use std::ops::ControlFlow;
-
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::api::pool::drain::{Drain, DrainWatcher};
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::error::Result;
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
@@ -17,24 +15,18 @@ const PASSES_MAX: usize = 4;
 /// With no more dirty blocks than this its callers are stopped, and wait for the last of them.
 const DIRTY_BLOCKS_LEFT: usize = 256;
 
-impl Pool {
-    /// Writes everything of a volume back, drops its blocks and forgets it. Writes, then reads through
-    /// other clones of the volume fail from some moment on; what was acknowledged before is in the backing,
-    /// and synced. A clean volume goes at once.
+impl MemoryPool {
+    /// Writes everything of a volume back, drops its blocks and forgets it, under a watcher that may stop it. Writes, then reads
+    /// through other clones of the volume fail from some moment on; what was acknowledged before is in the backing, and synced.
     ///
     /// # Errors
-    /// As [`Pool::close`]; the volume is still attached then and nothing is lost.
-    pub fn detach(&self, volume: Volume) -> Result<()> {
-        self.detach_watched(volume, &mut |_| ControlFlow::Continue(()))
-    }
-
-    /// As `detach`, with a watcher that may stop it; other volumes are used, attached and
-    /// detached meanwhile.
-    ///
-    /// # Errors
-    /// As `detach`; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) where the watcher said so: the volume
+    /// As [`MemoryPool::close`]; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) where the watcher said so: the volume
     /// is attached and in use as before.
-    pub fn detach_watched(&self, volume: Volume, watcher: &mut DrainWatcher<'_>) -> Result<()> {
+    pub fn detach_watched(
+        &self,
+        volume: MemoryVolume,
+        watcher: &mut DrainWatcher<'_>,
+    ) -> Result<()> {
         let pipeline = &self.pipeline;
         self.description(&volume)?;
         let mut drain = Drain::new(watcher);
@@ -68,7 +60,7 @@ impl Pool {
     /// No thread changes the volume any more: its last blocks go, then its place is free.
     fn forget(
         &self,
-        volume: &Volume,
+        volume: &MemoryVolume,
         found: &Description,
         drain: &mut Drain<'_, '_>,
     ) -> Result<()> {

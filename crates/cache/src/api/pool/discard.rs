@@ -4,13 +4,13 @@
 //! it. The raised generation is more than its backing's mark says: should the backing come back to what
 //! is left, it is refused as an old copy, and not served with acknowledged blocks missing.
 
-use crate::api::pool::Pool;
-use crate::api::volume::Volume;
+use crate::api::pool::MemoryPool;
+use crate::api::volume::MemoryVolume;
 use crate::error::{ErrorKind, Result};
 use crate::marks::Stage;
 use crate::media::volumes::{Description, Standing};
 
-impl Pool {
+impl MemoryPool {
     /// Forgets a volume that has no backing attached: everything that the pool has of it is gone, also
     /// what was acknowledged and never written back. Returns how many such blocks there were. Done again
     /// after a crash or an error it goes on from there.
@@ -18,7 +18,7 @@ impl Pool {
     /// # Errors
     /// [`ErrorKind::Volume`]: the volume has its backing, and can be detached. [`ErrorKind::Media`],
     /// [`ErrorKind::Poisoned`]: a fence failed.
-    pub fn discard_volume(&self, volume: Volume) -> Result<u64> {
+    pub fn discard_volume(&self, volume: MemoryVolume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;
         pipeline.engine().check_open()?;
@@ -52,7 +52,7 @@ impl Pool {
     }
 
     /// No thread reads or writes the volume: its blocks go, then its place is free.
-    fn discard_blocks(&self, volume: &Volume, found: &Description) -> Result<()> {
+    fn discard_blocks(&self, volume: &MemoryVolume, found: &Description) -> Result<()> {
         let pipeline = &self.pipeline;
         let mut blocks = Vec::new();
         volume.cached_blocks(|block, _| blocks.push(block));

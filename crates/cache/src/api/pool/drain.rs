@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::error::{ErrorKind, Result};
 
 /// Progress of a drain.
@@ -61,7 +61,7 @@ impl<'a, 'b> Drain<'a, 'b> {
     }
 
     /// Writes back what is dirty now.
-    pub(super) fn pass(&mut self, volume: &Volume) -> Result<()> {
+    pub(super) fn pass(&mut self, volume: &MemoryVolume) -> Result<()> {
         let before = self.written_blocks;
         let mut dirty = None;
         let state = &volume.state;
@@ -87,8 +87,8 @@ impl<'a, 'b> Drain<'a, 'b> {
     }
 }
 
-impl Volume {
-    /// As [`Volume::flush`], with a watcher that may stop it.
+impl MemoryVolume {
+    /// As [`MemoryVolume::flush`], with a watcher that may stop it.
     ///
     /// # Errors
     /// As `flush`; [`ErrorKind::Cancelled`] where the watcher said so.

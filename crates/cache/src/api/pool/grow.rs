@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use forebay_pmem::Region;
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::api::pool::drain::{Drain, DrainWatcher};
 use crate::api::pool::members::clear;
 use crate::backing::Backing;
@@ -26,14 +26,14 @@ use crate::recovery::{self, Kept, RecoveryReport};
 /// How a pool's volume is found by the path in its table.
 pub type OpenBacking<'a> = dyn FnMut(&Path) -> Result<Backing> + 'a;
 
-impl Pool {
+impl MemoryPool {
     /// Grows the members of an idle pool to `member_bytes` each. Everything dirty is written to the
     /// backings first, which are found by their paths, and the new pool starts out empty. Files are
     /// extended; a device must have the bytes already. Done again after a crash or an error it goes
     /// on from there; a pool that has this size is left as it is.
     ///
     /// # Errors
-    /// As [`Pool::open`]; [`ErrorKind::Options`]: a smaller size. [`ErrorKind::Refused`]: a device has fewer bytes.
+    /// As [`MemoryPool::open`]; [`ErrorKind::Options`]: a smaller size. [`ErrorKind::Refused`]: a device has fewer bytes.
     /// [`ErrorKind::Media`]: no space.
     /// [`ErrorKind::Volume`], [`ErrorKind::Backing`]: a backing is missing or failed.
     /// [`ErrorKind::Cancelled`]: the watcher said so. The pool is as before, less what was written back.
@@ -50,7 +50,7 @@ impl Pool {
             ..RuntimeOptions::default()
         };
         // Once before the files change: what is refused is refused before.
-        let pool = Pool::open_with(paths, options.clone())?;
+        let pool = MemoryPool::open_with(paths, options.clone())?;
         let geometry = pool.pipeline.media().geometry.grown(member_bytes)?;
         if geometry == pool.pipeline.media().geometry {
             return pool.close();
@@ -65,21 +65,21 @@ impl Pool {
             .map(|path| Ok(Region::open(path.as_ref(), &options.region)?))
             .collect::<Result<_>>()?;
         let go_on = &mut |_: &_| ControlFlow::Continue(());
-        Pool::grow_on(regions, member_bytes, &mut open_backing, go_on, options)?.close()
+        MemoryPool::grow_on(regions, member_bytes, &mut open_backing, go_on, options)?.close()
     }
 
     /// As `grow`, over regions that are mapped already and large enough; returns the pool, its
     /// volumes without their backings.
     ///
     /// # Errors
-    /// As [`Pool::grow`].
+    /// As [`MemoryPool::grow`].
     pub fn grow_on(
         regions: Vec<Region>,
         member_bytes: u64,
         open_backing: &mut OpenBacking<'_>,
         watcher: &mut DrainWatcher<'_>,
         options: RuntimeOptions,
-    ) -> Result<Pool> {
+    ) -> Result<MemoryPool> {
         let shortest = regions.iter().min_by_key(|region| region.len());
         if let Some(region) = shortest.filter(|region| region.len() < member_bytes) {
             return Err(refused(
@@ -92,7 +92,7 @@ impl Pool {
             background: false,
             ..options.clone()
         };
-        let pool = Pool::open_on(regions, quiet)?;
+        let pool = MemoryPool::open_on(regions, quiet)?;
         let geometry = pool.pipeline.media().geometry.grown(member_bytes)?;
         if geometry == pool.pipeline.media().geometry {
             return Ok(pool);
@@ -137,7 +137,7 @@ impl Pool {
     }
 
     /// The pool holds nothing any more.
-    fn lay_out_anew(self, geometry: Geometry, options: RuntimeOptions) -> Result<Pool> {
+    fn lay_out_anew(self, geometry: Geometry, options: RuntimeOptions) -> Result<MemoryPool> {
         // The tombstones must be in the table before the log goes.
         self.pipeline.engine().checkpoint()?;
         self.end_marks()?;
@@ -190,6 +190,6 @@ impl Pool {
             empty.kept,
         )?;
         let report = RecoveryReport::default();
-        Pool::start(media, pool_uuid, strict, next, Vec::new(), report, options)
+        MemoryPool::start(media, pool_uuid, strict, next, Vec::new(), report, options)
     }
 }

@@ -3,9 +3,9 @@
 //! The new size is one line of the volume table, durable before any thread may write beyond the old end;
 //! a crash leaves the old size or the new one.
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::api::pool::attach::check_size;
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::background::health::Health;
 use crate::backing::BackingIdentity;
 use crate::error::{ErrorKind, Result};
@@ -16,7 +16,7 @@ use crate::table::states::STATE_DIRTY;
 /// How often the block with the old end is evicted; it comes back while it is in use.
 const ATTEMPTS_MAX: usize = 64;
 
-impl Pool {
+impl MemoryPool {
     /// Gives a volume the size that its backing has now, while it is in use; returns that size. New
     /// blocks hold what the backing has there.
     ///
@@ -24,7 +24,7 @@ impl Pool {
     /// [`ErrorKind::Volume`]: the backing shrank, which a volume never does, or is not attached.
     /// [`ErrorKind::Backing`], [`ErrorKind::Media`]: the backing or a fence failed. [`ErrorKind::Poisoned`]: one
     /// failed earlier. The volume is as before.
-    pub fn grow_volume(&self, volume: &Volume) -> Result<u64> {
+    pub fn grow_volume(&self, volume: &MemoryVolume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;
         // The size that the table seems to have may be that of a line whose fence failed.
@@ -75,7 +75,7 @@ impl Pool {
     /// Raises the limit of what is used of the backing. Where the old end lies within a block, the
     /// backing may hold something behind it that a cached copy of that block does not have, so the
     /// limit rises when there is none and, under the block's lock, no thread brings one in.
-    fn let_use(&self, volume: &Volume, old_bytes: u64, size_bytes: u64) -> Result<()> {
+    fn let_use(&self, volume: &MemoryVolume, old_bytes: u64, size_bytes: u64) -> Result<()> {
         let pipeline = &self.pipeline;
         let raise = || {
             let limited = volume.state.limited.get();

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use forebay_pmem::{Region, RegionOptions};
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::error::{ErrorKind, Result, refused};
 use crate::media::superblock::read_superblock;
 
-impl Pool {
+impl MemoryPool {
     /// The identity of the pool with these members, and their paths in its order: what else lies beside a pool's files
     /// is found by it. The pool may be in use by another process; nothing is changed, and only how each file begins is
     /// looked at. A path at which nothing is takes the place that is left, where one is.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use forebay_pmem::{Region, RegionOptions};
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::backing::{Backing, BackingIdentity, MarkPlace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
@@ -31,7 +31,7 @@ pub(super) struct Row<'a> {
     pub(super) standing: Standing,
 }
 
-impl Pool {
+impl MemoryPool {
     /// What a pool says of each of its volumes, and which backings they have. The pool may be in use by
     /// another process; nothing is changed.
     ///
@@ -48,7 +48,7 @@ impl Pool {
             .iter()
             .map(|path| Ok(Region::open_read_only_with(path.as_ref(), options)?))
             .collect::<Result<Vec<_>>>()?;
-        Pool::sides_on(regions)
+        MemoryPool::sides_on(regions)
     }
 
     /// As `sides`, over regions that are mapped already.
@@ -126,7 +126,7 @@ impl Pool {
     /// a caller can ask before it makes room for it.
     ///
     /// # Errors
-    /// As [`Pool::attach`] has them of marks.
+    /// As [`MemoryPool::attach`] has them of marks.
     // Public for the file buffer, which asks before it makes a volume of its own; hidden, as it follows that
     // crate's needs.
     #[doc(hidden)]

@@ -56,7 +56,7 @@ pub fn new_region(
 }
 
 /// Removes a file that no process serves, whatever is in it.
-fn remove_unlocked(path: &Path) -> Result<()> {
+pub(crate) fn remove_unlocked(path: &Path) -> Result<()> {
     let removed = std::fs::File::open(path).and_then(|file| {
         file.try_lock()?;
         std::fs::remove_file(path)

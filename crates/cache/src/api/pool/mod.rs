@@ -37,6 +37,7 @@ use crate::recovery::{self, Kept, Mappings, NewIncarnation, RecoveryReport};
 pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
 pub use members::new_region;
+pub(crate) use members::remove_unlocked;
 use members::{clear, member_region};
 pub use redundancy::{Member, MemberState, RebuildOptions, Witness};
 pub use scrub::{ScrubOptions, ScrubProgress};
@@ -46,7 +47,7 @@ pub use scrub::{ScrubOptions, ScrubProgress};
 ///
 /// Any threads may call its methods at once. What a method does to the pool's volumes or size is durable when
 /// it returns `Ok`; settings last until the pool is closed.
-pub struct Pool {
+pub struct MemoryPool {
     pipeline: Arc<Pipeline>,
     pool_uuid: [u8; 16],
     pub(crate) recovery: RecoveryReport,
@@ -56,7 +57,7 @@ pub struct Pool {
     background: Option<Background>,
 }
 
-impl std::fmt::Debug for Pool {
+impl std::fmt::Debug for MemoryPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -67,14 +68,14 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-impl Pool {
+impl MemoryPool {
     /// Makes a new, empty pool, durably, and opens it. Files that exist are refused without `force`.
     ///
     /// # Errors
     /// [`ErrorKind::Options`]: no such pool can be. [`ErrorKind::Refused`]: a member is there already, or
     /// in use. [`ErrorKind::Media`]: a member cannot be made or mapped, or has no space. [`ErrorKind::Thread`]: a
     /// background thread cannot be started. Files that were made for it are removed again.
-    pub fn create(options: &PoolOptions) -> Result<Pool> {
+    pub fn create(options: &PoolOptions) -> Result<MemoryPool> {
         let members = u32::try_from(options.paths.len()).unwrap_or(u32::MAX);
         if members == 0 {
             return Err(
@@ -90,7 +91,7 @@ impl Pool {
             .iter()
             .map(|path| member_region(path, options).inspect(|_| made.push(path)))
             .collect::<Result<Vec<Region>>>()
-            .and_then(|regions| Pool::create_on(regions, options))
+            .and_then(|regions| MemoryPool::create_on(regions, options))
             .and_then(|pool| match &options.runtime.witness {
                 Some(path) => pool.set_witness(Some(path)).map(|()| pool),
                 None => Ok(pool),
@@ -108,8 +109,8 @@ impl Pool {
     /// As `create`, over regions that are mapped already (tests use shadow regions), whatever they hold.
     ///
     /// # Errors
-    /// As [`Pool::create`]; the regions keep what was written to them.
-    pub fn create_on(regions: Vec<Region>, options: &PoolOptions) -> Result<Pool> {
+    /// As [`MemoryPool::create`]; the regions keep what was written to them.
+    pub fn create_on(regions: Vec<Region>, options: &PoolOptions) -> Result<MemoryPool> {
         options.runtime.check()?;
         let member_bytes = regions.iter().map(Region::len).min().unwrap_or(0);
         let geometry = Geometry::plan(&options.format, regions.len() as u32, member_bytes)?;
@@ -123,7 +124,7 @@ impl Pool {
         let incarnation =
             recovery::start_incarnation(&media, pool_uuid, 1, Salt(0), 0, 0, Kept::default())?;
         let report = RecoveryReport::default();
-        Pool::start(
+        MemoryPool::start(
             media,
             pool_uuid,
             strict,
@@ -134,34 +135,24 @@ impl Pool {
         )
     }
 
-    /// Opens a pool by the paths of all its members, in any order, and recovers it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Refused`]: foreign, truncated, newer, mixed or missing members. [`ErrorKind::Damaged`]: what
-    /// was acknowledged may be lost. [`ErrorKind::Media`]: a member cannot be mapped, is in use, or failed.
-    /// [`ErrorKind::Thread`]: a background thread cannot be started.
-    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Pool> {
-        Pool::open_with(paths, RuntimeOptions::default())
-    }
-
     /// As `open`, with options.
     ///
     /// # Errors
-    /// As [`Pool::open`]; [`ErrorKind::Options`].
-    pub fn open_with<P: AsRef<Path>>(paths: &[P], options: RuntimeOptions) -> Result<Pool> {
+    /// As [`MemoryPool::open`]; [`ErrorKind::Options`].
+    pub fn open_with<P: AsRef<Path>>(paths: &[P], options: RuntimeOptions) -> Result<MemoryPool> {
         options.check()?;
         let regions = paths
             .iter()
             .map(|path| Ok(Region::open(path.as_ref(), &options.region)?))
             .collect::<Result<Vec<_>>>()?;
-        Pool::open_on(regions, options)
+        MemoryPool::open_on(regions, options)
     }
 
     /// As `open_with`, over regions that are mapped already.
     ///
     /// # Errors
-    /// As [`Pool::open_with`].
-    pub fn open_on(regions: Vec<Region>, options: RuntimeOptions) -> Result<Pool> {
+    /// As [`MemoryPool::open_with`].
+    pub fn open_on(regions: Vec<Region>, options: RuntimeOptions) -> Result<MemoryPool> {
         options.check()?;
         let absences = Absences {
             without_missing: options.without_missing,
@@ -214,7 +205,7 @@ impl Pool {
             },
         )?;
         let (mappings, report) = (recovered.mappings, recovered.report);
-        Pool::start(media, pool_uuid, strict, next, mappings, report, options)
+        MemoryPool::start(media, pool_uuid, strict, next, mappings, report, options)
     }
 
     fn start(
@@ -225,11 +216,11 @@ impl Pool {
         mappings: Mappings,
         recovery: RecoveryReport,
         options: RuntimeOptions,
-    ) -> Result<Pool> {
+    ) -> Result<MemoryPool> {
         let has_background = options.background;
         let engine = Engine::start(media, strict, incarnation, &mappings, &options)?;
         let pipeline = Arc::new(Pipeline::new(engine, options));
-        let mut pool = Pool {
+        let mut pool = MemoryPool {
             pipeline,
             pool_uuid,
             recovery,
@@ -296,7 +287,7 @@ impl Pool {
     /// Evicts up to `wanted` clean blocks; returns how many. Background threads do this unasked.
     ///
     /// # Errors
-    /// As [`Pool::checkpoint`].
+    /// As [`MemoryPool::checkpoint`].
     pub fn reclaim_once(&self, wanted: usize) -> Result<usize> {
         self.pipeline.engine().reclaim_once(wanted)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_pmem::Region;
 
-use super::Pool;
+use super::MemoryPool;
 use super::members::new_region;
 use super::pace::Pace;
 use crate::engine::{RebuildProgress, RebuildWatcher};
@@ -73,7 +73,7 @@ impl RebuildOptions {
     }
 }
 
-impl Pool {
+impl MemoryPool {
     /// The members, by number.
     pub fn members(&self) -> Vec<Member> {
         let media = self.pipeline().media();
@@ -170,7 +170,7 @@ impl Pool {
     /// As `replace_member`, as fast as it goes, over a region that is mapped already, whatever it holds.
     ///
     /// # Errors
-    /// As [`Pool::replace_member`].
+    /// As [`MemoryPool::replace_member`].
     pub fn replace_member_on(
         &self,
         number: u32,

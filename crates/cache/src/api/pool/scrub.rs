@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-use super::Pool;
+use super::MemoryPool;
 use super::pace::Pace;
 use crate::engine::{Engine, ScrubReport};
 use crate::error::Result;
@@ -83,7 +83,7 @@ type Watcher<'a> = dyn FnMut(ScrubProgress) -> ControlFlow<()> + 'a;
 
 /// A scrub under way.
 struct Scrub<'a, 'w> {
-    pool: &'a Pool,
+    pool: &'a MemoryPool,
     engine: &'a Engine,
     options: &'a ScrubOptions,
     watcher: &'a mut Watcher<'w>,
@@ -92,7 +92,7 @@ struct Scrub<'a, 'w> {
     pace: Pace,
 }
 
-impl Pool {
+impl MemoryPool {
     /// Reads everything that is in the pool, and compares blocks with their checks, every copy of each, and the metadata of
     /// a mirror's members with each other. What is wrong in one copy is written again there; a block of which none is right
     /// goes if its backing has it, and counts as lost otherwise. The pool is used meanwhile. `progress` is told how far it
@@ -146,7 +146,7 @@ impl Pool {
     }
 }
 
-impl Pool {
+impl MemoryPool {
     /// See [`Stats::unverified`](crate::Stats::unverified).
     pub(crate) fn unverified(&self) -> Option<Duration> {
         let scrubbed_s = self.pipeline().engine().scrub_mark().scrubbed_s;

@@ -1,9 +1,9 @@
 //! What can be set while a pool is open: when reads verify, and which blocks are evicted.
 
-use crate::api::pool::Pool;
+use crate::api::pool::MemoryPool;
 use crate::options::{ReplacementPolicy, VerifyPolicy};
 
-impl Pool {
+impl MemoryPool {
     /// When reads compare data with checks; can be changed at any time.
     pub fn set_verify(&self, policy: VerifyPolicy) {
         self.pipeline.engine().set_verify(policy);

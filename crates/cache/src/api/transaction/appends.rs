@@ -1,22 +1,22 @@
 //! Appends in place: the transactions that files are mostly made of.
 
-use crate::api::transaction::Transaction;
-use crate::api::volume::Volume;
+use crate::api::transaction::MemoryTransaction;
+use crate::api::volume::MemoryVolume;
 use crate::api::workspace::Base;
 use crate::background::Pipeline;
 use crate::engine::commit::{Append, WordPatch};
 use crate::error::Result;
 
-impl Volume {
+impl MemoryVolume {
     // Hidden: it is the file buffer's shortcut, in the shape that its size table has.
     /// Appends `data` to the cached part of `block`, which ends at byte `offset`, and stores `word` at a
-    /// byte offset of the volume, a multiple of 8, as one transaction: what [`Volume::begin`],
-    /// [`Transaction::append`](crate::Transaction::append), `write_at` and `commit` do, in a fraction of
+    /// byte offset of the volume, a multiple of 8, as one transaction: what [`MemoryVolume::begin`],
+    /// [`MemoryTransaction::append`](crate::Transaction::append), `write_at` and `commit` do, in a fraction of
     /// the time. False if it is not this simple; nothing has happened then, and the long way is to be
     /// taken.
     ///
     /// # Errors
-    /// As [`Transaction::commit`](crate::Transaction::commit).
+    /// As [`MemoryTransaction::commit`](crate::Transaction::commit).
     #[doc(hidden)]
     pub fn append_with_word(
         &self,
@@ -75,7 +75,7 @@ fn append_small(
     Ok(is_done)
 }
 
-impl Transaction<'_> {
+impl MemoryTransaction<'_> {
     /// Commits a transaction that is nothing but an append of one block, if that is as simple as it is
     /// mostly.
     pub(super) fn commit_small_append(&mut self) -> Result<bool> {

@@ -2,7 +2,7 @@
 //! commit, without the preparations that parts of blocks need.
 
 use super::reduced::{commit_reduced, commit_reduced_one};
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::api::workspace::{Base, Operation, Work, Workspace, blocks_in_memory};
 use crate::background::Pipeline;
 use crate::engine::Need;
@@ -16,7 +16,7 @@ use crate::table::index::Bucket;
 use crate::table::slots::SlotCache;
 
 /// Commits whole blocks straight from the caller's memory.
-pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
+pub(crate) fn write_blocks(volume: &MemoryVolume, block: u64, data: &[u8]) -> Result<()> {
     let pipeline = &*volume.pipeline;
     volume.keep_pace();
     pipeline.engine().check_writable()?;

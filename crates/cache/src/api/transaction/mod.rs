@@ -15,7 +15,7 @@ mod reduced;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::api::workspace::{Base, Edit, Work, Workspace, apply_edits, buffer};
 use crate::background::Pipeline;
 use crate::engine::change::{Action, Outcome, record_bound};
@@ -35,12 +35,12 @@ const BUFFERED_BLOCKS: usize = 2;
 const REDUCED_BLOCKS: usize = 32;
 /// A set of changes to one volume that becomes durable as a whole or not at all.
 ///
-/// It belongs to the thread that made it: its data is ordered by that thread's fence. Once [`Transaction::commit`]
+/// It belongs to the thread that made it: its data is ordered by that thread's fence. Once [`MemoryTransaction::commit`]
 /// returns `Ok`, all of it is durable and visible; other threads see nothing before it is durable, and after a crash before
 /// that return all of it is there or nothing. Dropping it is the same
-/// as [`Transaction::abort`]. Blocks are counted from 0 and have [`Volume::block_size`] bytes; offsets are bytes.
-pub struct Transaction<'v> {
-    volume: &'v Volume,
+/// as [`MemoryTransaction::abort`]. Blocks are counted from 0 and have [`MemoryVolume::block_size`] bytes; offsets are bytes.
+pub struct MemoryTransaction<'v> {
+    volume: &'v MemoryVolume,
     work: Work,
     /// Held from the first streamed block on.
     slot_cache: Option<SlotCache<'v>>,
@@ -49,27 +49,27 @@ pub struct Transaction<'v> {
     not_send: PhantomData<*const ()>,
 }
 
-impl Volume {
+impl MemoryVolume {
     /// Starts a transaction on this volume. A writer that outruns the backing is delayed here.
-    pub fn begin(&self) -> Transaction<'_> {
+    pub fn begin(&self) -> MemoryTransaction<'_> {
         self.keep_pace();
-        Transaction::new(self)
+        MemoryTransaction::new(self)
     }
 
     /// Writes `data`, whole blocks, from `block` on, as one transaction: the same as `begin`,
     /// `write`, `commit`, without a copy on the way.
     ///
     /// # Errors
-    /// As [`Transaction::write`] and [`Transaction::commit`].
+    /// As [`MemoryTransaction::write`] and [`MemoryTransaction::commit`].
     pub fn write(&self, block: u64, data: &[u8]) -> Result<()> {
         write_blocks(self, block, data)
     }
 }
 
-impl<'v> Transaction<'v> {
+impl<'v> MemoryTransaction<'v> {
     #[inline]
-    pub(crate) fn new(volume: &'v Volume) -> Transaction<'v> {
-        Transaction {
+    pub(crate) fn new(volume: &'v MemoryVolume) -> MemoryTransaction<'v> {
+        MemoryTransaction {
             volume,
             work: Work::borrow(),
             slot_cache: None,
@@ -182,7 +182,7 @@ impl<'v> Transaction<'v> {
     /// Writes `data` at any byte offset; parts of blocks keep their other bytes.
     ///
     /// # Errors
-    /// As [`Transaction::write`]; reading the rest of a block may fail at commit.
+    /// As [`MemoryTransaction::write`]; reading the rest of a block may fail at commit.
     pub fn write_at(&mut self, byte_offset: u64, data: &[u8]) -> Result<()> {
         self.pipeline().engine().check_writable()?;
         self.volume.check_bytes(byte_offset, data.len())?;
@@ -217,7 +217,7 @@ impl<'v> Transaction<'v> {
     /// lines and one record.
     ///
     /// # Errors
-    /// As [`Transaction::write`]; [`ErrorKind::OutOfRange`] also where the bytes reach beyond the block.
+    /// As [`MemoryTransaction::write`]; [`ErrorKind::OutOfRange`] also where the bytes reach beyond the block.
     pub fn append(&mut self, block: u64, offset: usize, data: &[u8]) -> Result<()> {
         self.pipeline().engine().check_writable()?;
         let block_bytes = self.pipeline().engine().block_bytes();
@@ -247,7 +247,7 @@ impl<'v> Transaction<'v> {
     /// Makes blocks read as zeroes and frees their room.
     ///
     /// # Errors
-    /// As [`Transaction::write`]. Larger ranges go through [`Volume::discard`].
+    /// As [`MemoryTransaction::write`]. Larger ranges go through [`MemoryVolume::discard`].
     pub fn discard(&mut self, blocks: Range<u64>) -> Result<()> {
         self.pipeline().engine().check_writable()?;
         let block_bytes = self.pipeline().engine().block_bytes();
@@ -309,11 +309,6 @@ impl<'v> Transaction<'v> {
         self.tally();
         self.is_done = true;
         Ok(())
-    }
-
-    /// Forgets everything.
-    pub fn abort(self) {
-        drop(self);
     }
 
     /// One try: prepares what depends on the present, waits for slots if need be, commits. Whole blocks
@@ -500,7 +495,7 @@ fn waits_in_memory(
                 && pipeline.engine().content().expects_changes()))
 }
 
-impl Drop for Transaction<'_> {
+impl Drop for MemoryTransaction<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.is_done && !self.work.operations.is_empty() {
@@ -509,7 +504,7 @@ impl Drop for Transaction<'_> {
     }
 }
 
-impl Transaction<'_> {
+impl MemoryTransaction<'_> {
     /// Gives back the slots of blocks that will not be committed.
     #[cold]
     fn give_staged(&self) {

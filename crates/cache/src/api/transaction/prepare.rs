@@ -1,7 +1,7 @@
 //! What a transaction's operations become: changes in place where these are possible and pay, otherwise
 //! whole blocks, of which some are rebuilt from what the pool or the backing holds now.
 
-use super::Transaction;
+use super::MemoryTransaction;
 use crate::api::workspace::{Base, Edit, Operation, Spare, apply_edits};
 use crate::background::Pipeline;
 use crate::engine::change::{Action, Change};
@@ -11,7 +11,7 @@ use crate::media::encode_partial_len;
 use crate::media::entry::Kind;
 use crate::media::layout::PARTIAL_TRAILER_BYTES;
 
-impl Transaction<'_> {
+impl MemoryTransaction<'_> {
     /// Turns operations into changes; fresh blocks have no slots yet.
     pub(super) fn prepare(&mut self, deltas: bool) -> Result<()> {
         self.work.clear_changes();

@@ -1,15 +1,15 @@
 //! What a transaction sees: its own changes over what the pool and the backing hold.
 
-use crate::api::transaction::Transaction;
+use crate::api::transaction::MemoryTransaction;
 use crate::api::volume::read_bytes;
 use crate::api::workspace::{Base, Operation, apply_edits};
 use crate::error::Result;
 
-impl Transaction<'_> {
+impl MemoryTransaction<'_> {
     /// Reads whole blocks from `block` on as they will be after this transaction.
     ///
     /// # Errors
-    /// As [`Volume::read`](crate::Volume::read).
+    /// As [`MemoryVolume::read`](crate::Volume::read).
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.volume.check_blocks(block, out.len())?;
         for (number, bytes) in
@@ -33,7 +33,7 @@ impl Transaction<'_> {
     /// read in part is read and verified whole.
     ///
     /// # Errors
-    /// As [`Transaction::read`].
+    /// As [`MemoryTransaction::read`].
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.volume.check_bytes(offset, out.len())?;
         let block_bytes = self.pipeline().engine().block_bytes();

@@ -4,7 +4,7 @@
 //! between either, so the backing's answer is what the block is at the second look, unless the backing
 //! was zeroed there meanwhile, which a pin tells.
 
-use super::Volume;
+use super::MemoryVolume;
 use crate::error::Result;
 use crate::media::entry::RawEntry;
 use crate::table::CopiedFrom;
@@ -18,7 +18,7 @@ enum Look {
     Bad(u32, RawEntry),
 }
 
-impl Volume {
+impl MemoryVolume {
     /// Reads the blocks as they all are at one moment; misses are not brought in.
     pub(super) fn read_around(&self, block: u64, out: &mut [u8]) -> Result<()> {
         let mut given_up = Vec::new();
@@ -141,13 +141,14 @@ mod tests {
     use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
     use super::*;
+    use crate::api::pool::MemoryPool;
     use crate::error::ErrorKind;
-    use crate::{Backing, MemoryStore, Pool, PoolOptions, testing};
+    use crate::{Backing, MemoryStore, PoolOptions, testing};
 
     const BLOCK: usize = 128;
 
     /// Blocks 0 and 1 clean, 2 dirty, and a bit of the middle one flipped.
-    fn with_a_bad_copy_of(block: u64) -> (Arc<Shadow>, Pool, Volume) {
+    fn with_a_bad_copy_of(block: u64) -> (Arc<Shadow>, MemoryPool, MemoryVolume) {
         let mut options = PoolOptions::default();
         options.format.block_bytes = BLOCK as u32;
         options.format.unit_bytes = 256;
@@ -155,7 +156,7 @@ mod tests {
         options.runtime.background = false;
         let shadow = Arc::new(Shadow::new(1 << 20, ShadowModel::Lines));
         let region = Region::on_shadow(Arc::clone(&shadow));
-        let pool = Pool::create_on(vec![region], &options).expect("create");
+        let pool = MemoryPool::create_on(vec![region], &options).expect("create");
         let store = Arc::new(MemoryStore::new(1 << 20));
         let volume = pool.attach(Backing::from_store(store)).expect("attach");
         for number in 0..2 {
@@ -163,7 +164,8 @@ mod tests {
         }
         volume.flush().expect("flush");
         volume.write(2, &bytes(2)).expect("write");
-        let place = testing::locate_block(&volume, block).expect("cached");
+        let place = testing::locate_block(&crate::Volume::of_memory(volume.clone()), block)
+            .expect("cached");
         let at = place.bytes[0].1.start + 77;
         let region = Region::on_shadow(Arc::clone(&shadow));
         let mut byte = [0];
@@ -176,7 +178,7 @@ mod tests {
         vec![number as u8 + 1; BLOCK]
     }
 
-    fn read(volume: &Volume) -> Result<Vec<u8>> {
+    fn read(volume: &MemoryVolume) -> Result<Vec<u8>> {
         let mut out = vec![0; 3 * BLOCK];
         volume.read_around(0, &mut out)?;
         Ok(out)
@@ -192,7 +194,10 @@ mod tests {
         assert_eq!(read(&volume).expect("the backing has it"), all());
         let totals = pool.stats().totals;
         assert_eq!((totals.healed, totals.corrupt), (1, 0));
-        assert!(testing::locate_block(&volume, 1).is_none(), "the copy went");
+        assert!(
+            testing::locate_block(&crate::Volume::of_memory(volume.clone()), 1).is_none(),
+            "the copy went"
+        );
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Bytes at any offset, read by way of the blocks that hold them.
 
-use super::Volume;
+use super::MemoryVolume;
 use crate::error::Result;
 
-impl Volume {
+impl MemoryVolume {
     /// Reads bytes from byte `offset` on, each block of them as it was at one moment. A block that is
     /// read in part is read and verified whole.
     ///
     /// # Errors
-    /// As [`Volume::read`]; a range that ends behind the volume's last byte is outside of it.
+    /// As [`MemoryVolume::read`]; a range that ends behind the volume's last byte is outside of it.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.check_bytes(offset, out.len())?;
         read_bytes(offset, out, self.block_size(), |block, out| {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::Volume;
+use super::MemoryVolume;
 use crate::background::health::SyncEpoch;
 use crate::error::Result;
 use crate::mutants::{Mutant, mutated};
@@ -15,13 +15,13 @@ const DISCARD_BLOCKS_MAX: u64 = 256;
 /// What is under way while the zeroes are synced: no block, so that only a wait for all waits for it.
 const SYNCED: Range<u64> = u64::MAX - 1..u64::MAX;
 
-impl Volume {
+impl MemoryVolume {
     /// Makes a range of blocks read as zeroes, durably, and gives its room back, also behind the
     /// cache. Not atomic as a whole: a crash may leave part of it done.
     ///
     /// # Errors
-    /// As [`Volume::read`], where the range is outside the volume or the backing cannot zero; as
-    /// [`Transaction::commit`](crate::Transaction::commit).
+    /// As [`MemoryVolume::read`], where the range is outside the volume or the backing cannot zero; as
+    /// [`MemoryTransaction::commit`](crate::Transaction::commit).
     pub fn discard(&self, blocks: Range<u64>) -> Result<()> {
         let count = blocks.end.saturating_sub(blocks.start);
         let len = count.saturating_mul(self.block_size() as u64);

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use crate::api::volume::Volume;
+use crate::api::volume::MemoryVolume;
 use crate::engine::EVICT_BATCH_MAX;
 use crate::engine::change::{Action, Change, Outcome};
 use crate::error::Result;
 use crate::table::states::STATE_DIRTY;
 
-impl Volume {
+impl MemoryVolume {
     /// Calls `visit` with each cached block and whether it is dirty, in no order; takes a look at every
     /// entry of the table. Exact where no other thread is at work.
     pub fn cached_blocks(&self, mut visit: impl FnMut(u64, bool)) {
@@ -27,7 +27,7 @@ impl Volume {
     /// Writes back those of the blocks that are dirty, and syncs the backing if there were any.
     ///
     /// # Errors
-    /// As [`Volume::flush`].
+    /// As [`MemoryVolume::flush`].
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         pipeline.engine().check_open()?;
@@ -50,7 +50,7 @@ impl Volume {
     /// leave part of it done.
     ///
     /// # Errors
-    /// As [`Pool::checkpoint`](crate::Pool::checkpoint).
+    /// As [`MemoryPool::checkpoint`](crate::Pool::checkpoint).
     pub fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         let at_once = pipeline

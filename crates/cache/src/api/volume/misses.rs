@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::Volume;
+use super::MemoryVolume;
 use crate::engine::fill::StreamedBlock;
 use crate::error::Result;
 use crate::media::entry::Key;
@@ -42,7 +42,7 @@ impl Missing {
     }
 }
 
-impl Volume {
+impl MemoryVolume {
     /// A block that was seen not to be cached at this version, before the backing is asked for it. A discard
     /// that zeroes it there lists that first, then gives the stripe a new version: what was settled now and
     /// is brought in at this version was not zeroed in between.

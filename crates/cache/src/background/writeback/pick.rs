@@ -109,7 +109,7 @@ mod tests {
         for block in (0..300).chain(0..200) {
             volume.write(block, &[1; 128]).expect("write");
         }
-        let pipeline = &volume.pipeline;
+        let pipeline = &volume.memory().expect("in memory").pipeline;
         // No other thread begins a round meanwhile.
         let _round_state = pipeline.begin_round();
         let mut backlog: Vec<u32> = pipeline.table().dirty_entries(volume.id()).collect();

@@ -77,8 +77,10 @@ fn volume() -> (Pool, Volume) {
 
 /// A commit of the block's stripe panics in this step.
 fn panic_at(volume: &Volume, block: u64, at: Step) -> Bucket {
-    let engine = volume.pipeline.engine();
-    let bucket = engine.table.bucket(volume.key(block));
+    let engine = volume.memory().expect("in memory").pipeline.engine();
+    let bucket = engine
+        .table
+        .bucket(volume.memory().expect("in memory").key(block));
     let stripe = engine.table.index().stripe(bucket.stripe);
     // On a thread of its own: this one counts the stripes that it has locked.
     let commit = || engine.commit_batch(Panicking { stripe, at }).map(drop);
@@ -94,11 +96,15 @@ fn a_record_followed_that_of_a_commit_which_panicked() {
         let (_pool, volume) = volume();
         volume.write(0, &[1; BLOCK]).expect("write");
         panic_at(&volume, 0, at);
-        let engine = volume.pipeline.engine();
+        let engine = volume.memory().expect("in memory").pipeline.engine();
         let drawn = engine.log.lanes().last_sequence();
         let other = (1..)
             .find(|block| {
-                let bucket = |block| engine.table.bucket(volume.key(block));
+                let bucket = |block| {
+                    engine
+                        .table
+                        .bucket(volume.memory().expect("in memory").key(block))
+                };
                 bucket(*block).stripe != bucket(0).stripe
             })
             .expect("there is another stripe");
@@ -119,7 +125,13 @@ fn what_a_commit_that_panicked_published_in_part_was_to_be_had() {
     for at in [Step::Plan, Step::Stream, Step::Publish] {
         let (_pool, volume) = volume();
         let stripe = panic_at(&volume, 0, at).stripe;
-        let index = volume.pipeline.engine().table.index();
+        let index = volume
+            .memory()
+            .expect("in memory")
+            .pipeline
+            .engine()
+            .table
+            .index();
         assert!(!index.try_lock(stripe), "{at:?}");
         let is_hidden = index.try_read_begin(stripe).is_none();
         assert_eq!(is_hidden, at == Step::Publish, "{at:?}");
@@ -129,7 +141,7 @@ fn what_a_commit_that_panicked_published_in_part_was_to_be_had() {
 #[test]
 fn slots_of_a_transaction_that_panicked_were_given_back() {
     let (_pool, volume) = volume();
-    let slots = volume.pipeline.table().slots();
+    let slots = volume.memory().expect("in memory").pipeline.table().slots();
     let free = slots.free_count();
     let mut transaction = volume.begin();
     for block in 0..8 {

@@ -52,7 +52,7 @@ mod tests {
         options.format.unit_bytes = 256;
         options.runtime.background = false;
         let pool = Pool::create_on(vec![Region::shadow(1 << 20)], &options).expect("create");
-        let engine = pool.pipeline().engine();
+        let engine = pool.memory().expect("in memory").pipeline().engine();
         let tables =
             engine.content.candidates.dram_bytes() + engine.table.references().dram_bytes();
         assert_eq!(pool.stats().content_dram_bytes, tables);

@@ -1,0 +1,161 @@
+//! The thread of a pool on an SSD: it keeps segments free, cleans the oldest ones ahead of their turn, and brings in what was
+//! missed. It sleeps until a caller wakes it; after a failure of a backing it looks again by itself.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use forebay_log::{Log, LogError, PAGE_BYTES, Room};
+
+use super::shared::Shared;
+use crate::error::{ErrorKind, Result};
+use crate::sync::Ordering;
+
+/// Segments that are kept free at least: a writer begins one while three are.
+const FREE_MIN: u64 = 4;
+/// A backing that failed is asked again after so long.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What is to be done next.
+enum Next {
+    /// There may be more.
+    Again,
+    /// Nothing, until it is woken.
+    Rest,
+    /// Nothing for so long, or until it is woken.
+    Pause(Duration),
+}
+
+/// The thread; dropping this ends it.
+pub(super) struct Background {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Thread`].
+    pub(super) fn start(shared: &Arc<Shared>) -> Result<Background> {
+        const NAME: &str = "forebay-ssd";
+        let own = Arc::clone(shared);
+        let builder = std::thread::Builder::new().name(NAME.to_owned());
+        let thread = builder.spawn(move || own.work_until_stopped());
+        let thread = thread.map_err(|source| ErrorKind::Thread { name: NAME, source })?;
+        shared.work.begin_thread();
+        Ok(Background {
+            shared: Arc::clone(shared),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.shared.work.end_thread();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has already said so on standard error.
+            drop(thread.join());
+        }
+        self.shared.work.go_on_without();
+    }
+}
+
+impl Shared {
+    fn work_until_stopped(&self) {
+        let (mut seen, mut pause) = (0, Some(Duration::ZERO));
+        let mut ahead_at = Instant::now();
+        while let Some(wanted) = self.work.wait_wanted(seen, pause) {
+            seen = wanted;
+            let Ok(log) = self.log() else { return };
+            pause = match self.turn(&log, &mut ahead_at) {
+                Next::Again => Some(Duration::ZERO),
+                Next::Rest => None,
+                Next::Pause(pause) => Some(pause),
+            };
+        }
+    }
+
+    /// Segments below which the oldest is recycled.
+    fn free_low(&self, log: &Log) -> u64 {
+        let (segments, _) = log.segments();
+        let wanted = segments * u64::from(self.options.free_low_per_mille) / 1000;
+        wanted.max(FREE_MIN)
+    }
+
+    /// Dirty blocks above which segments are cleaned ahead.
+    fn dirty_low(&self, log: &Log) -> u64 {
+        let per_mille = self.settings.dirty_low_per_mille.load(Ordering::Relaxed);
+        log.blocks_max() as u64 * u64::from(per_mille) / 1000
+    }
+
+    /// A caller has committed: wakes the thread if there is something for it.
+    pub(super) fn look_at_room(&self, log: &Log) {
+        let room = log.room();
+        let is_wanted = room.free_segments < self.free_low(log)
+            || room.dirty_blocks > self.dirty_low(log)
+            || self.wants_clean_tail(log, room);
+        if is_wanted {
+            self.work.wake();
+        }
+    }
+
+    /// Whether the ring is full enough that its oldest segments are to be clean.
+    fn wants_clean_tail(&self, log: &Log, room: Room) -> bool {
+        let (segments, _) = log.segments();
+        room.free_segments < segments / 4
+    }
+
+    /// Does one thing. Nothing is cleaned ahead before `ahead_at`, however often a caller wakes the thread.
+    fn turn(&self, log: &Log, ahead_at: &mut Instant) -> Next {
+        let has_more = self.bring_in(log);
+        let room = log.room();
+        if room.free_segments < self.free_low(log) {
+            let recycled = log.recycle();
+            // Also after a failure: a writer looks by itself whether there is room.
+            self.work.note_made();
+            return self.after(recycled);
+        }
+        let (segments, _) = log.segments();
+        let is_tail_dirty = self.wants_clean_tail(log, room) && log.cleaned_ahead() <= segments / 8;
+        if room.dirty_blocks > self.dirty_low(log) || is_tail_dirty {
+            let left = ahead_at.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                return Next::Pause(left);
+            }
+            return self.clean_ahead(log, room.dirty_blocks, ahead_at);
+        }
+        match has_more {
+            true => Next::Again,
+            false => Next::Rest,
+        }
+    }
+
+    fn clean_ahead(&self, log: &Log, dirty_before: u64, ahead_at: &mut Instant) -> Next {
+        let cleaned = log.clean_ahead();
+        let written = dirty_before.saturating_sub(log.room().dirty_blocks);
+        let next = self.after(cleaned);
+        let pause = match (&next, self.flush_rate()) {
+            (Next::Pause(pause), _) => *pause,
+            (_, 0) => Duration::ZERO,
+            (_, rate) => {
+                let bytes = written * PAGE_BYTES as u64;
+                Duration::from_secs_f64(bytes as f64 / rate as f64)
+            }
+        };
+        *ahead_at = Instant::now() + pause;
+        next
+    }
+
+    /// What follows a step that may have made room.
+    fn after(&self, done: Result<bool, LogError>) -> Next {
+        match done {
+            Ok(true) => Next::Again,
+            Ok(false) => Next::Rest,
+            // Every caller is told of it.
+            Err(LogError::Poisoned { .. }) => Next::Rest,
+            Err(_) => Next::Pause(RETRY),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A volume grows to the size that its backing has now. The new size is in the volume's row, durably, before any thread may write
+//! beyond the old end; a crash leaves the old size or the new one.
+
+use std::sync::PoisonError;
+
+use forebay_log::PAGE_BYTES;
+
+use super::attach::check_size;
+use super::pool::SsdPool;
+use super::volume::SsdVolume;
+use crate::backing::BackingIdentity;
+use crate::error::{ErrorKind, Result};
+use crate::sync::Ordering;
+
+impl SsdPool {
+    pub(crate) fn grow_volume(&self, volume: &SsdVolume) -> Result<u64> {
+        let _one_at_a_time = self.lock_table();
+        self.check_known(volume)?;
+        let shared = self.shared();
+        let log = shared.log()?;
+        let state = volume.state();
+        let backing = state.backing()?;
+        let mut row = volume.known().row();
+        let old_bytes = row.size_bytes;
+        let found = backing.refresh_size();
+        let size_bytes = found.map_err(|source| state.backing_error(source))?;
+        if size_bytes < old_bytes {
+            return Err(ErrorKind::Volume(format!(
+                "{}: the backing has {size_bytes} bytes, the volume {old_bytes}; a volume cannot \
+                 shrink: restore the backing's size",
+                state.path.display()
+            ))
+            .into());
+        }
+        if size_bytes == old_bytes {
+            return Ok(size_bytes);
+        }
+        row.size_bytes = size_bytes;
+        check_size(&BackingIdentity {
+            path: row.path.clone(),
+            inode: row.inode,
+            size_bytes,
+        })?;
+        let failed = |error| shared.error(error);
+        // That it grew must be durable before what is written there can be clean.
+        log.sync_backing(row.number).map_err(failed)?;
+        let limited = state.limited.get().expect("it has a backing");
+        if old_bytes.is_multiple_of(PAGE_BYTES as u64) {
+            limited.raise(size_bytes);
+        } else {
+            // The backing may hold something behind the old end that a cached copy of that block lacks: nobody has the block when
+            // the limit rises.
+            let gate = &volume.known().gate;
+            let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
+            let last = old_bytes / PAGE_BYTES as u64;
+            log.write_back_blocks(row.number, &[last]).map_err(failed)?;
+            shared.with_room(&log, || log.forget(row.number, &[(last, 1)]))?;
+            limited.raise(size_bytes);
+        }
+        log.write_volume(&row).map_err(failed)?;
+        volume.known().set_row(row);
+        state.size_bytes.store(size_bytes, Ordering::Relaxed);
+        Ok(size_bytes)
+    }
+}

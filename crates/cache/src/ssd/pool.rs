@@ -1,0 +1,432 @@
+//! A pool on an SSD: made, opened, closed, and what can be asked of it as a whole.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use forebay_log::{FileDevice, Log, LogError, Options, PrivateDevice};
+
+use super::background::Background;
+use super::errors::of_log;
+use super::shared::Shared;
+use crate::error::{ErrorKind, Result, refused};
+use crate::marks::Stage;
+use crate::options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
+use crate::recovery::RecoveryReport;
+use crate::sync::Ordering;
+
+/// Durable writes by which the cost of one is measured, and how long that may take.
+const MEASURED_WRITES: usize = 64;
+const MEASURED_FOR: Duration = Duration::from_millis(500);
+/// What such a pool survives, in plain words.
+const SURVIVES: &str = "survives a power loss, as far as the disk keeps what it was told to flush, and the death of this process; it \
+     does not survive the death of the disk";
+
+/// An open pool.
+pub(crate) struct SsdPool {
+    shared: Arc<Shared>,
+    uuid: [u8; 16],
+    recovery: RecoveryReport,
+    opened_at: Instant,
+    /// The volume table changes under it.
+    table: Mutex<()>,
+    /// What a durable write took when the pool was made.
+    flush_cost: Option<Duration>,
+    /// It is only looked at: what is written goes nowhere.
+    is_private: bool,
+    settings: Mutex<(VerifyPolicy, ReplacementPolicy)>,
+    // Last, so that its thread ends before the rest goes.
+    background: Option<Background>,
+}
+
+impl SsdPool {
+    /// Makes a pool on a new file or on a device.
+    pub(crate) fn create(options: &PoolOptions) -> Result<SsdPool> {
+        options.runtime.check()?;
+        check_format(options)?;
+        let [path] = &options.paths[..] else {
+            return Err(ErrorKind::Options(
+                "a pool on an SSD has one member; name one file or device".into(),
+            )
+            .into());
+        };
+        let trust_owner = options.runtime.region.trusts_owner();
+        let is_there = path.try_exists().unwrap_or(true);
+        let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+        if is_there && is_file {
+            if !options.force {
+                return Err(refused(
+                    path,
+                    "the file exists already",
+                    "name another one, or overwrite it with force (on the command line --force)",
+                ));
+            }
+            crate::api::pool::remove_unlocked(path)?;
+        }
+        let is_device = is_there && !is_file;
+        let device = match is_device {
+            true => take_device(path, options.force, trust_owner)?,
+            false => {
+                FileDevice::create_with(path, options.member_bytes, trust_owner).map_err(of_log)?
+            }
+        };
+        let made = make_on(device, path);
+        if made.is_err() && !is_device {
+            // The caller needs the first error, not this one.
+            drop(std::fs::remove_file(path));
+        }
+        let (log, flush_cost) = made?;
+        let began = Instant::now();
+        let mut pool = SsdPool::start(log, path, options.runtime.clone(), (began, false))?;
+        pool.flush_cost = Some(flush_cost);
+        Ok(pool)
+    }
+
+    pub(crate) fn open(path: &Path, options: RuntimeOptions) -> Result<SsdPool> {
+        options.check()?;
+        let began = Instant::now();
+        let trust_owner = options.region.trusts_owner();
+        let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
+        let log = forebay_log::open(Arc::new(device), Options::default()).map_err(of_log)?;
+        SsdPool::start(log, path, options, (began, false))
+    }
+
+    /// Opens a pool to look at it: recovery runs in full, and what it writes goes nowhere. `None` if it is in use.
+    pub(crate) fn open_private(path: &Path, options: RuntimeOptions) -> Result<Option<SsdPool>> {
+        let began = Instant::now();
+        let trust_owner = options.region.trusts_owner();
+        let device = PrivateDevice::open(path, trust_owner).map_err(of_log)?;
+        let Some(device) = device else {
+            return Ok(None);
+        };
+        let log = forebay_log::open(Arc::new(device), Options::default()).map_err(of_log)?;
+        let options = options.background(false);
+        SsdPool::start(log, path, options, (began, true)).map(Some)
+    }
+
+    fn start(
+        log: Log,
+        path: &Path,
+        options: RuntimeOptions,
+        (began, is_private): (Instant, bool),
+    ) -> Result<SsdPool> {
+        let recovery = RecoveryReport {
+            incarnation: log.incarnation().saturating_sub(1),
+            checkpoint_sequence: log.last_sequence(),
+            blocks: log.cached_blocks() as u64,
+            dirty_blocks: log.dirty_blocks() as u64,
+            took: began.elapsed(),
+            ..RecoveryReport::default()
+        };
+        let (verify, replacement) = (options.verify, options.replacement);
+        let has_background = options.has_background();
+        let uuid = log.uuid().to_le_bytes();
+        let mut pool = SsdPool {
+            shared: Arc::new(Shared::new(log, path.to_path_buf(), options)),
+            uuid,
+            recovery,
+            opened_at: Instant::now(),
+            table: Mutex::new(()),
+            flush_cost: None,
+            is_private,
+            settings: Mutex::new((verify, replacement)),
+            background: None,
+        };
+        if has_background {
+            pool.start_background()?;
+        }
+        Ok(pool)
+    }
+
+    pub(crate) fn start_background(&mut self) -> Result<()> {
+        if self.background.is_none() {
+            self.background = Some(Background::start(&self.shared)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) fn lock_table(&self) -> MutexGuard<'_, ()> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn accepts_stale(&self) -> bool {
+        self.shared.options.accept_stale
+    }
+
+    pub(super) fn flush_cost(&self) -> Option<Duration> {
+        self.flush_cost
+    }
+
+    pub(super) fn is_private(&self) -> bool {
+        self.is_private
+    }
+
+    pub(super) fn opened_at(&self) -> Instant {
+        self.opened_at
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.shared.log().map_or(0, |log| log.incarnation())
+    }
+
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    pub(crate) fn recovery_report(&self) -> &RecoveryReport {
+        &self.recovery
+    }
+
+    pub(crate) fn survives(&self) -> &'static str {
+        SURVIVES
+    }
+
+    pub(crate) fn transaction_limit_bytes(&self) -> u64 {
+        let most = self
+            .shared
+            .log()
+            .map_or(1, |log| log.transaction_blocks_max());
+        (most * forebay_log::PAGE_BYTES) as u64
+    }
+
+    /// Everything acknowledged is durable where it is; this asks only whether that still holds.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let log = self.shared.log()?;
+        self.shared.check_writable(&log)
+    }
+
+    /// Makes the oldest segment free; how many blocks went with it.
+    pub(crate) fn reclaim_once(&self) -> Result<usize> {
+        let log = self.shared.log()?;
+        let before = log.cached_blocks();
+        log.recycle().map_err(|error| self.shared.error(error))?;
+        Ok(before.saturating_sub(log.cached_blocks()))
+    }
+
+    /// Writes back what the oldest segment that is not clean holds; how many blocks that were.
+    pub(crate) fn write_back_once(&self) -> Result<usize> {
+        let log = self.shared.log()?;
+        let before = log.dirty_blocks();
+        while log
+            .clean_ahead()
+            .map_err(|error| self.shared.error(error))?
+        {
+            if log.dirty_blocks() < before {
+                break;
+            }
+        }
+        Ok(before.saturating_sub(log.dirty_blocks()))
+    }
+
+    pub(crate) fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> (u64, Vec<(u32, u64)>) {
+        let Ok(log) = self.shared.log() else {
+            return (0, Vec::new());
+        };
+        let known = self.shared.known();
+        let id_of = |number: u32| {
+            let known = known.iter().find(|known| known.number == number);
+            known.map_or(number, |known| known.state.id)
+        };
+        match log.check_all(progress) {
+            Ok((good, bad)) => {
+                let bad = bad
+                    .into_iter()
+                    .map(|(number, block)| (id_of(number), block));
+                (good, bad.collect())
+            }
+            // The device does not give its pages: no block of it is good.
+            Err(_) => {
+                let mut bad = Vec::new();
+                for known in &known {
+                    let id = known.state.id;
+                    log.visit_blocks(known.number, |block, _| bad.push((id, block)));
+                }
+                (0, bad)
+            }
+        }
+    }
+
+    pub(crate) fn verify(&self) -> VerifyPolicy {
+        self.lock_settings().0
+    }
+
+    pub(crate) fn set_verify(&self, verify: VerifyPolicy) {
+        self.lock_settings().0 = verify;
+    }
+
+    pub(crate) fn replacement(&self) -> ReplacementPolicy {
+        self.lock_settings().1
+    }
+
+    pub(crate) fn set_replacement(&self, replacement: ReplacementPolicy) {
+        self.lock_settings().1 = replacement;
+    }
+
+    fn lock_settings(&self) -> MutexGuard<'_, (VerifyPolicy, ReplacementPolicy)> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_watermarks(&self, low_per_mille: u32, high_per_mille: u32) {
+        let settings = &self.shared.settings;
+        settings
+            .dirty_low_per_mille
+            .store(low_per_mille, Ordering::Relaxed);
+        settings
+            .dirty_high_per_mille
+            .store(high_per_mille, Ordering::Relaxed);
+        self.shared.work.wake();
+    }
+
+    pub(crate) fn set_flush_rate_limit(&self, bytes_per_s: u64) {
+        self.shared
+            .settings
+            .flush_rate
+            .store(bytes_per_s, Ordering::Relaxed);
+        self.shared.work.wake();
+    }
+
+    /// Ends the thread and the volumes, and closes: the next opening reads summaries alone.
+    pub(crate) fn close(mut self) -> Result<()> {
+        // A writer that waits for room is told that the pool is closed; from here on nobody makes any.
+        self.shared.work.end_thread();
+        self.background = None;
+        self.shared.work.end_thread();
+        let log = self.shared.take_log().expect("a pool is closed once");
+        let ended = self.end_volumes(&log);
+        let closed = log.close().map_err(|error| self.shared.error(error));
+        ended.and(closed)
+    }
+
+    /// Says of every volume of which nothing is dirty that its backing is whole.
+    ///
+    /// # Errors
+    /// The first one's; the others have ended, and this one is as after a crash.
+    fn end_volumes(&self, log: &Log) -> Result<()> {
+        let open = Stage::Open.number();
+        let known = self.shared.known();
+        let ends = known.iter().filter(|known| {
+            let marked = known
+                .state
+                .backing
+                .get()
+                .and_then(|backing| backing.mark_place());
+            let is_kept = marked.is_some_and(|place| !place.is_kept_for_a_boot());
+            is_kept && known.row().stage == open && log.usage(known.number).1 == 0
+        });
+        let ends: Vec<_> = ends.collect();
+        if ends.is_empty() || self.is_private || log.why_poisoned().is_some() {
+            return Ok(());
+        }
+        let mut first = Ok(());
+        let mut whole = Vec::new();
+        for known in ends {
+            // Nothing is dirty: this syncs, and moves the clean point past all of it.
+            match log.write_back(known.number) {
+                Ok(()) => whole.push(known),
+                Err(error) => first = first.and(Err(self.shared.error(error))),
+            }
+        }
+        // A backing that is whole may be changed without the pool, and blocks must not come back dirty then: so the clean
+        // points are durable before any mark says `whole`.
+        let told = self
+            .shared
+            .with_room(log, || log.stage_tail().and_then(|tail| log.wait(&tail)));
+        told?;
+        for known in whole {
+            let backing = known.state.backing()?;
+            let mut row = known.row();
+            first = first.and(self.end_mark(log, (backing, &mut row)));
+        }
+        first
+    }
+}
+
+/// A pool on a device, and what a durable write costs there.
+fn make_on(device: FileDevice, path: &Path) -> Result<(Log, Duration)> {
+    use forebay_log::Device;
+    if device.pages() < 2 {
+        let made = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log);
+        return made.map(|log| (log, Duration::ZERO));
+    }
+    let cost = forebay_log::durable_write_cost(&device, MEASURED_WRITES, MEASURED_FOR);
+    let cost = cost.map_err(|source| {
+        of_log(LogError::Device {
+            path: path.to_path_buf(),
+            action: "measure a durable write",
+            source,
+        })
+    })?;
+    let log = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log)?;
+    Ok((log, cost))
+}
+
+/// Refuses what a pool on an SSD does not have.
+fn check_format(options: &PoolOptions) -> Result<()> {
+    let format = &options.format;
+    let lacks = |what: &str| {
+        Err(ErrorKind::Options(format!(
+            "a pool on an SSD {what}; leave that out, or make a pool in memory (on the command line --medium page)"
+        ))
+        .into())
+    };
+    if options.paths.len() > 1 {
+        return lacks("has one member");
+    }
+    if format.redundancy != crate::options::Redundancy::None {
+        return lacks("has no redundancy");
+    }
+    if options.runtime.witness.is_some() {
+        return lacks("has no witness");
+    }
+    if format.block_bytes != forebay_log::PAGE_BYTES as u32 {
+        return lacks("has blocks of 4096 bytes");
+    }
+    if format.strict || !format.checksums {
+        return lacks(
+            "always has checksums, by which recovery goes, so it cannot be strict either",
+        );
+    }
+    if format.lanes.is_some() || format.lane_bytes.is_some() {
+        return lacks("has no lanes");
+    }
+    if format.test {
+        return lacks("cannot be broken on purpose");
+    }
+    Ok(())
+}
+
+/// A device to make a pool on. What is there is taken with `force` only.
+fn take_device(path: &Path, force: bool, trust_owner: bool) -> Result<FileDevice> {
+    use forebay_log::Device;
+    let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
+    let mut first = forebay_log::Pages::zeroed(1);
+    let read = device.read(0, &mut first);
+    let failed = |source| {
+        of_log(LogError::Device {
+            path: path.to_path_buf(),
+            action: "read its first page",
+            source,
+        })
+    };
+    read.map_err(failed)?;
+    if first.iter().all(|byte| *byte == 0) {
+        return Ok(device);
+    }
+    if !force {
+        return Err(refused(
+            path,
+            "the device is not blank",
+            "overwrite it with force (on the command line --force)",
+        ));
+    }
+    forebay_log::clear(&device).map_err(of_log)?;
+    Ok(device)
+}

@@ -1,0 +1,180 @@
+//! A volume of a pool on an SSD.
+
+use std::ops::Range;
+use std::sync::{Arc, RwLockReadGuard};
+
+use forebay_log::{LogError, PAGE_BYTES, Reading, Transaction};
+
+use super::known::Known;
+use super::shared::{OpenLog, Shared};
+use crate::background::volume_state::VolumeState;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Ordering;
+use crate::tallies::Tallies;
+
+/// A handle on a volume; all clones are the same.
+#[derive(Clone)]
+pub(crate) struct SsdVolume(Arc<Handle>);
+
+struct Handle {
+    shared: Arc<Shared>,
+    known: Arc<Known>,
+}
+
+impl SsdVolume {
+    pub(super) fn new(shared: Arc<Shared>, known: Arc<Known>) -> SsdVolume {
+        SsdVolume(Arc::new(Handle { shared, known }))
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    pub(super) fn known(&self) -> &Arc<Known> {
+        &self.0.known
+    }
+
+    pub(super) fn state(&self) -> &VolumeState {
+        &self.0.known.state
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.0.known.number
+    }
+
+    pub(super) fn tallies(&self) -> &Tallies {
+        &self.0.shared.tallies
+    }
+
+    pub(super) fn error(&self, error: LogError) -> Error {
+        self.0.shared.error(error)
+    }
+
+    /// Begins a call: the volume stays, and the log stays open, for as long as what this returns is held.
+    pub(super) fn enter(&self) -> Result<(RwLockReadGuard<'_, ()>, OpenLog<'_>)> {
+        // The log first: a closed pool says so, whatever became of the volume.
+        let log = self.0.shared.log()?;
+        let entered = self.0.known.enter()?;
+        Ok((entered, log))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.state().id
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.state().path
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.state().size_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn block_size(&self) -> usize {
+        PAGE_BYTES
+    }
+
+    pub(crate) fn blocks(&self) -> u64 {
+        self.size_bytes().div_ceil(PAGE_BYTES as u64)
+    }
+
+    pub(crate) fn transaction_limit_bytes(&self) -> u64 {
+        let most = self
+            .0
+            .shared
+            .log()
+            .map_or(1, |log| log.transaction_blocks_max());
+        (most * PAGE_BYTES) as u64
+    }
+
+    /// All or nothing, cached or not: one element in the log.
+    pub(crate) fn discard(&self, blocks: Range<u64>) -> Result<()> {
+        let count = blocks.end.saturating_sub(blocks.start);
+        let len = count.saturating_mul(PAGE_BYTES as u64);
+        self.check_blocks(blocks.start, usize::try_from(len).unwrap_or(usize::MAX))?;
+        let mut transaction = Transaction::new();
+        let zeroed = transaction.zero(self.number(), blocks.start, count);
+        zeroed.map_err(|error| self.error(error))?;
+        self.commit(&transaction)?;
+        self.tallies().mine().blocks_zeroed(count);
+        Ok(())
+    }
+
+    pub(super) fn commit(&self, transaction: &Transaction) -> Result<()> {
+        let (_entered, log) = self.enter()?;
+        let shared = &self.0.shared;
+        shared.with_room(&log, || log.commit(transaction.clone()))?;
+        shared.tallies.mine().commits(1);
+        Ok(())
+    }
+
+    pub(crate) fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.check_bytes(offset, out.len())?;
+        crate::api::volume::read_bytes(offset, out, PAGE_BYTES, |block, out| self.read(block, out))
+    }
+
+    pub(super) fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let backing = self.state().backing()?;
+        let read = backing.read_at(block * PAGE_BYTES as u64, out);
+        read.map_err(|source| self.state().backing_error(source))
+    }
+
+    pub(super) fn note_miss(&self, reading: &Reading, bytes: &[u8]) {
+        let seen = (reading.block(), reading.version());
+        self.0.shared.note_miss(&self.0.known, seen, bytes);
+    }
+
+    pub(crate) fn flush(&self) -> Result<()> {
+        let (_entered, log) = self.enter()?;
+        log.write_back(self.number())
+            .map_err(|error| self.error(error))
+    }
+
+    pub(crate) fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
+        let (_entered, log) = self.enter()?;
+        let blocks: Vec<u64> = blocks.into_iter().collect();
+        let written = log.write_back_blocks(self.number(), &blocks);
+        written.map_err(|error| self.error(error))
+    }
+
+    pub(crate) fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
+        let (_entered, log) = self.enter()?;
+        let mut blocks: Vec<u64> = blocks.into_iter().collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        let ranges = blocks.chunk_by(|a, b| a + 1 == *b);
+        let ranges: Vec<(u64, u64)> = ranges.map(|run| (run[0], run.len() as u64)).collect();
+        let shared = &self.0.shared;
+        shared.with_room(&log, || log.forget(self.number(), &ranges))
+    }
+
+    pub(super) fn check_blocks(&self, block: u64, len: usize) -> Result<()> {
+        let count = (len / PAGE_BYTES) as u64;
+        let is_whole = len > 0 && len.is_multiple_of(PAGE_BYTES);
+        if is_whole && block.saturating_add(count) <= self.blocks() {
+            return Ok(());
+        }
+        Err(ErrorKind::OutOfRange {
+            volume: self.id(),
+            what: format!(
+                "{len} bytes from block {block}; blocks have {PAGE_BYTES} bytes, the volume {} blocks",
+                self.blocks()
+            ),
+        }
+        .into())
+    }
+
+    pub(super) fn check_bytes(&self, offset: u64, len: usize) -> Result<()> {
+        if offset.saturating_add(len as u64) <= self.size_bytes() {
+            return Ok(());
+        }
+        Err(ErrorKind::OutOfRange {
+            volume: self.id(),
+            what: format!(
+                "{len} bytes at byte {offset}; the volume has {} bytes",
+                self.size_bytes()
+            ),
+        }
+        .into())
+    }
+}

@@ -1,0 +1,9 @@
+//! Pools on an SSD through the library: what programs see of them.
+
+mod life;
+mod marks;
+mod model;
+mod refusals;
+mod rig;
+mod trouble;
+mod volumes;

@@ -1,0 +1,92 @@
+//! Backings that fail: writers go on as long as there is room, and nothing is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay::{ErrorKind, FaultyStore, MemoryStore, Pool};
+
+use crate::rig::*;
+
+#[test]
+fn a_backing_that_fails_holds_up_writers_only_when_the_ring_is_full() {
+    let Some(place) = Place::find("a_backing_that_fails_holds_up_writers") else {
+        return;
+    };
+    let memory = Arc::new(MemoryStore::new(32 << 20));
+    let store = Arc::new(FaultyStore::new(memory.clone()));
+    let options = runtime().throttle_deadline(Duration::from_millis(300));
+    let pool = Pool::create(&place.options().runtime(options)).expect("create");
+    let volume = pool.attach(backing(&store)).expect("attach");
+    store.fail_writes(u64::MAX);
+    let mut written = 0;
+    let error = loop {
+        match volume.write(written, &bytes(written)) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error.kind(), ErrorKind::Stalled { .. }), "{error}");
+    assert!(written > 1000, "{written} blocks found room");
+    assert!(pool.stats().volumes[0].degraded);
+    for block in 0..written {
+        assert_eq!(read(&volume, block), bytes(block));
+    }
+    store.fail_writes(0);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while volume.write(written, &bytes(written)).is_err() {
+        assert!(std::time::Instant::now() < deadline, "it comes back");
+    }
+    volume.flush().expect("flush");
+    assert!(!pool.stats().volumes[0].degraded);
+    let snapshot = memory.snapshot();
+    for block in 0..=written {
+        let found = &snapshot[block as usize * BLOCK..][..BLOCK];
+        assert!(found == bytes(block), "block {block}");
+    }
+}
+
+#[test]
+fn a_backing_that_does_not_give_a_block_is_the_readers_error_alone() {
+    let Some(place) = Place::find("a_backing_that_does_not_give_a_block") else {
+        return;
+    };
+    let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(1 << 20))));
+    let pool = place.create();
+    let volume = pool.attach(backing(&store)).expect("attach");
+    volume.write(1, &bytes(1)).expect("write");
+    store.fail_reads(2);
+    let error = volume.read(0, &mut [0; BLOCK]).expect_err("a miss");
+    assert!(matches!(error.kind(), ErrorKind::Backing { .. }), "{error}");
+    let mut part = volume.begin();
+    part.write_at(5, &[1]).expect("gathered");
+    let error = part.commit().expect_err("the rest of the block");
+    assert!(matches!(error.kind(), ErrorKind::Backing { .. }), "{error}");
+    assert_eq!(read(&volume, 1), bytes(1));
+    assert_eq!(read(&volume, 0), vec![0; BLOCK]);
+}
+
+#[test]
+fn without_a_thread_callers_make_room_themselves() {
+    let Some(place) = Place::find("without_a_thread_callers_make_room") else {
+        return;
+    };
+    let memory = Arc::new(MemoryStore::new(32 << 20));
+    let options = place.options().background(false);
+    let pool = Pool::create(&options).expect("create");
+    let volume = pool.attach(backing(&memory)).expect("attach");
+    for number in 0..8000 {
+        volume.write(number, &bytes(number)).expect("write");
+    }
+    assert!(pool.stats().ssd.expect("on an SSD").recycled_segments > 10);
+    for number in (0..8000).step_by(37) {
+        assert_eq!(read(&volume, number), bytes(number));
+    }
+    assert!(pool.write_back_once().expect("write back") > 0);
+    // Held beyond the pool, which was only dropped.
+    drop(pool);
+    volume.write(0, &bytes(5)).expect("write");
+    let error = Pool::open(&[place.path()]).expect_err("still locked");
+    assert!(error.to_string().contains("open"), "{error}");
+    drop(volume);
+    place.open().close().expect("close");
+}

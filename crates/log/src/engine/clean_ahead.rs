@@ -1,0 +1,74 @@
+//! Writing back ahead of the tail: the oldest segments are cleaned one by one long before they are reused, so that a
+//! writer that needs room finds them clean.
+
+use super::core::Log;
+use super::maintained::Maintained;
+use super::recycle::Recycling;
+use crate::error::{LogError, Result};
+use crate::mutants::{Mutant, mutated};
+use std::collections::BTreeSet;
+
+impl Log {
+    /// Writes back what the oldest segment that was not cleaned yet holds, and moves the clean points; false if there is
+    /// none but the one that is written.
+    ///
+    /// # Errors
+    /// The device fails; or a backing, after all others were written.
+    pub fn clean_ahead(&self) -> Result<bool> {
+        let mut maintained = self.maintain();
+        let from = maintained.cleaned.max(self.lock().tail);
+        let Some((mut recycling, end)) = self.sealed_segment(from)? else {
+            return Ok(false);
+        };
+        let failures = self.clean_volumes(&mut recycling)?;
+        maintained.cleaned = from + 1;
+        maintained.behind.extend(failures.keys().copied());
+        self.advance_points(&maintained, &recycling, end);
+        match failures.into_values().next() {
+            Some(error) => Err(error),
+            None => Ok(true),
+        }
+    }
+
+    /// How many of the oldest segments are cleaned.
+    pub fn cleaned_ahead(&self) -> u64 {
+        let cleaned = self.maintain().cleaned;
+        cleaned.saturating_sub(self.lock().tail)
+    }
+
+    /// Everything below `end` is on the backings that took everything, or is overwritten by something that is dirty and newer.
+    fn advance_points(&self, maintained: &Maintained, recycling: &Recycling, end: u64) {
+        let mut state = self.lock();
+        let volumes: BTreeSet<u32> = recycling.volumes().collect();
+        for volume in volumes {
+            let is_behind = maintained.behind.contains(&volume);
+            if !is_behind || mutated(Mutant::SsdCleanedPastFailed) {
+                state.points.advance(volume, end);
+            }
+        }
+    }
+
+    /// A segment, if it has a summary, and the sequence after its last element.
+    fn sealed_segment(&self, segment: u64) -> Result<Option<(Recycling, u64)>> {
+        if !self.is_sealed(segment)? {
+            return Ok(None);
+        }
+        let summary = self.read_summary(segment)?;
+        let summary = summary.ok_or_else(|| LogError::Damaged {
+            path: self.device.path().to_owned(),
+            found: format!("the summary of segment {segment} does not hold"),
+        })?;
+        let end = summary.first_sequence + summary.elements.len() as u64;
+        Ok(Some((Recycling::of(segment, summary.elements), end)))
+    }
+
+    /// Looks what the oldest segment holds.
+    ///
+    /// # Errors
+    /// The device fails or has failed, or the segment's summary is damaged.
+    pub fn begin_recycling(&self) -> Result<Option<Recycling>> {
+        let tail = self.lock().tail;
+        let found = self.sealed_segment(tail)?;
+        Ok(found.map(|(recycling, _)| recycling))
+    }
+}

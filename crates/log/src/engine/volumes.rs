@@ -1,0 +1,174 @@
+//! The volume table on the device: which backing each number stands for.
+//!
+//! A row has two pages. Both are written, one durable write after the other, and the newer one that holds counts: so a
+//! crash leaves the old row or the new one, whole, and a page that goes bad later leaves the same in the other. A
+//! number is free again only after a durable element took all blocks of its volume away.
+
+use super::core::Log;
+use super::join::{Class, Ready};
+use super::volume_table::VolumeTable;
+use crate::error::{LogError, Result};
+use crate::media::{BLOCK_BITS, Element, Key, Shape, VolumeRow, volume_page, volumes_max};
+use crate::mutants::{Mutant, mutated};
+use crate::page::Pages;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+impl Log {
+    fn volume_table(&self) -> MutexGuard<'_, VolumeTable> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many volumes the pool can have; they are numbered from 1.
+    pub fn volumes_max(&self) -> u32 {
+        volumes_max(self.geometry)
+    }
+
+    /// Every row of the volume table, also of numbers that are free again.
+    pub fn volumes(&self) -> Vec<VolumeRow> {
+        self.volume_table().rows()
+    }
+
+    /// Writes a volume's row. When it returns it is durable, twice.
+    ///
+    /// # Errors
+    /// There is no such number, the path is too long, or the device fails: then after a crash the row is the old one
+    /// or this one, and it can be written again.
+    pub fn write_volume(&self, row: &VolumeRow) -> Result<()> {
+        let refuse = |why: String| Err(LogError::Transaction(why));
+        if row.number == 0 || row.number > self.volumes_max() {
+            let most = self.volumes_max();
+            return refuse(format!(
+                "volumes are numbered from 1 to {most}, not {}",
+                row.number
+            ));
+        }
+        if !row.fits() {
+            let path = row.path.display();
+            return refuse(format!(
+                "{path}: the path is too long for a volume; use a shorter one"
+            ));
+        }
+        let mut table = self.volume_table();
+        let place = &mut table.places[row.number as usize - 1];
+        place.last_version += 1;
+        let version = place.last_version;
+        let mut page = Pages::zeroed(1);
+        row.encode(self.uuid, version, &mut page);
+        let first = place.first_copy();
+        if mutated(Mutant::SsdVolumeCopiesTogether) {
+            let written = self
+                .device
+                .write_durable(volume_page(row.number, 0), &[&page, &page]);
+            written.map_err(self.failed("write its volume table"))?;
+            place.versions = [version; 2];
+            place.row = Some(row.clone());
+            return Ok(());
+        }
+        for copy in [first, first ^ 1] {
+            // What it says after a failure is unknown, so it is the first to be written then.
+            place.versions[copy] = 0;
+            let at = volume_page(row.number, copy);
+            // The first is durable before the second, whose row is the last one that holds, is touched.
+            let written = match mutated(Mutant::SsdVolumeRowUnsynced) {
+                true => self.device.write(at, &[&page]),
+                false => self.device.write_durable(at, &[&page]),
+            };
+            written.map_err(self.failed("write its volume table"))?;
+            place.versions[copy] = version;
+        }
+        place.row = Some(row.clone());
+        Ok(())
+    }
+
+    /// Lets go of all blocks of a volume, durably: its backing has everything, synced, and nobody uses it any more.
+    ///
+    /// # Errors
+    /// Something of it is not on its backing; or as those of [`Log::commit`].
+    pub fn empty_volume(&self, number: u32) -> Result<()> {
+        let mut maintained = self.maintain();
+        let (_, dirty) = self.usage(number);
+        if dirty > 0 {
+            return Err(LogError::Transaction(format!(
+                "{dirty} blocks of volume {number} are not on their backing; write it back first"
+            )));
+        }
+        if mutated(Mutant::SsdVolumeFreedWithItsBlocks) {
+            return Ok(());
+        }
+        self.forget_alone(number, &[(0, 1 << BLOCK_BITS)])?;
+        maintained.note_whole(number);
+        Ok(())
+    }
+
+    /// Frees a number, of whose volume the pool has nothing any more: its next volume finds nothing of this one.
+    ///
+    /// # Errors
+    /// As those of [`Log::write_volume`].
+    ///
+    /// # Panics
+    /// The pool still has blocks of it.
+    pub fn free_volume(&self, row: &VolumeRow) -> Result<()> {
+        let is_empty = self.usage(row.number).0 == 0;
+        assert!(
+            is_empty || mutated(Mutant::SsdVolumeFreedWithItsBlocks),
+            "volume {} is emptied before its number is free",
+            row.number
+        );
+        self.write_volume(&VolumeRow {
+            is_attached: false,
+            ..row.clone()
+        })?;
+        self.release_backing(row.number);
+        Ok(())
+    }
+
+    /// Lets go of blocks, dirty or not, durably: they are as their backing has them from then on. What was written to them
+    /// and not written back is lost.
+    ///
+    /// # Errors
+    /// As those of [`Log::commit`]; some of the ranges may be gone then.
+    pub fn forget(&self, volume: u32, ranges: &[(u64, u64)]) -> Result<()> {
+        // Nothing is being written to the backing until they are gone.
+        let _alone = self.maintain();
+        self.forget_alone(volume, ranges)
+    }
+
+    fn forget_alone(&self, volume: u32, ranges: &[(u64, u64)]) -> Result<()> {
+        for some in ranges.chunks(self.geometry.group_elements_max()) {
+            let elements = some.iter().map(|(block, count)| Element {
+                key: Key {
+                    volume,
+                    block: *block,
+                },
+                shape: Shape::Gone { count: *count },
+                is_clean: true,
+            });
+            let ready = Ready {
+                elements: elements.collect(),
+                pages: Arc::new(Pages::zeroed(0)),
+                is_fill: false,
+            };
+            let ticket = self.join(&mut self.lock(), ready, Class::Usual)?;
+            self.wait(&ticket)?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of the clean blocks of a volume.
+    ///
+    /// # Errors
+    /// As those of [`Log::forget`].
+    pub fn forget_clean(&self, volume: u32) -> Result<()> {
+        let _alone = self.maintain();
+        let mut clean: Vec<u64> = Vec::new();
+        self.visit_blocks(volume, |block, is_dirty| {
+            if !is_dirty {
+                clean.push(block);
+            }
+        });
+        clean.sort_unstable();
+        let ranges = clean.chunk_by(|a, b| a + 1 == *b);
+        let ranges: Vec<(u64, u64)> = ranges.map(|run| (run[0], run.len() as u64)).collect();
+        self.forget_alone(volume, &ranges)
+    }
+}
