@@ -138,6 +138,7 @@ impl Volume {
     /// [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange): outside the volume, or `out` is not a whole number of blocks.
     /// [`ErrorKind::Backing`](crate::ErrorKind::Backing): the backing failed. [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt):
     /// the only copy is bad. [`ErrorKind::Volume`](crate::ErrorKind::Volume): no backing is attached, or it was detached.
+    #[inline]
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         match &self.kind {
             Kind::Memory(volume) => volume.read(block, out),

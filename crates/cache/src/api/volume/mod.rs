@@ -94,8 +94,8 @@ impl MemoryVolume {
     /// [`ErrorKind::OutOfRange`]: outside the volume, or `out` is not a whole number of blocks.
     /// [`ErrorKind::Backing`]: the backing failed. [`ErrorKind::Corrupt`]: the only copy is bad.
     /// [`ErrorKind::Volume`]: no backing is attached, or it was detached.
-    // Into the facade's, which is one branch more and no call.
-    #[inline(always)]
+    // The caller has asked which kind of pool it is; apart, this keeps its registers to itself.
+    #[inline(never)]
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         if out.len() == self.block_size() && self.has_block(block) {
             return self.read_one(block, out);

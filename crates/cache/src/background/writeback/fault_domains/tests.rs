@@ -183,7 +183,8 @@ fn a_pool_fills_with_what_cannot_go_and_the_rest_passes_through() {
 #[test]
 fn a_second_flusher_looked_each_millisecond_where_the_rate_is_limited() {
     let (pool, volume, halves) = rig(false);
-    let pipeline = &volume.pipeline;
+    let in_memory = volume.memory().expect("in memory");
+    let pipeline = &in_memory.pipeline;
     halves.0[0].fail_writes(u64::MAX);
     put(&volume, 1, 5);
     pipeline.begin_background();
