@@ -81,6 +81,7 @@ impl Rig {
             regions: vec![Region::on_shadow(self.shadow.clone())],
             side: self.side.clone(),
             mark: None,
+            log_bytes: crate::metadata::LOG.end - crate::metadata::LOG.start,
             root: Some(self.directory.path().to_owned()),
             runtime: quiet(),
         }
