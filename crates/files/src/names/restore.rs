@@ -30,15 +30,20 @@ impl<S: NameSpace> Names<S> {
         let mut subjects = subjects(found);
         let saved = subjects.extract_if(.., |subject| without.saved.contains(&subject.id));
         let saved: Vec<Subject> = saved.collect();
+        // The error of the recovery says what is kept; what is barred may have no data that is.
+        subjects.retain(|subject| !without.kept.contains(&subject.id));
+        let mut failed = BTreeSet::new();
         subjects.retain(|subject| {
-            !without.kept.contains(&subject.id) && found.is_barred(subject.id).is_none()
+            let why = found.is_barred(subject.id);
+            failed.extend(why.map(str::to_owned));
+            why.is_none()
         });
         let mut work = Restoring {
             space: &self.space,
             found,
             told: BTreeSet::new(),
             refused: Vec::new(),
-            failed: Vec::new(),
+            failed: failed.into_iter().collect(),
         };
         work.each(&subjects, Restoring::restore_owner);
         work.each(&subjects, Restoring::restore_values);
