@@ -29,8 +29,6 @@ forebay_pmem::define_mutants! {
         FilesOthersChangeIgnored,
         /// What others changed of an inode after the log's last word is undone.
         FilesOthersChangeUndone,
-        /// A directory's rights are taken in memory alone before its files get their data.
-        FilesRestrictedInMemory,
         /// A file gets a capability, or set-id bits, before what was written before is in the backing.
         FilesCapabilityBeforeData,
         /// A file gets its set-id bits before its data.

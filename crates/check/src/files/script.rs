@@ -29,7 +29,7 @@ pub enum Step {
     Allocate(Id, Space, usize, usize),
     /// Another mode, not by way of the buffer.
     SetMode(PathBuf, u32),
-    /// Another mode, not by way of the buffer, which is not told.
+    /// Another mode, not by way of the buffer, which is not told; the backing is synced then, as by others.
     OthersMode(PathBuf, u32),
     /// Another mode, durable when it returns, but for set-id bits.
     ChangeMode(PathBuf, u32),
@@ -256,7 +256,7 @@ fn settled_beside(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
     ])
 }
 
-/// What others change without a word, durable in the backing with all else, and then the buffer.
+/// What others change without a word, and then the buffer.
 fn others_between(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
     let path = match rng.bool() {
         true => path_of(model, *rng.choice(open)?)?,
@@ -265,11 +265,10 @@ fn others_between(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option
     let mut steps = vec![
         Step::ChangeMode(path.clone(), 0o755),
         Step::OthersMode(path.clone(), mode(rng)),
-        Step::SyncBacking,
         extend(rng, model, path.clone()),
         Step::ChangeMode(path, 0o751),
     ];
-    steps.truncate(rng.usize(2..=5));
+    steps.truncate(rng.usize(2..=4));
     Some(steps)
 }
 
@@ -527,7 +526,10 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
         }
         Step::SetMode(path, mode) => model.set_mode(path, *mode),
         Step::ChangeMode(path, mode) => model.change_mode(path, *mode),
-        Step::OthersMode(path, mode) => model.others_mode(path, *mode),
+        Step::OthersMode(path, mode) => {
+            model.others_mode(path, *mode);
+            model.backing_synced();
+        }
         Step::ChangeOwner(path, owner) => model.change_owner(path, *owner),
         Step::GiveCapability(path) => model.give_capability(path),
         Step::SetExtended(path, value) => {
@@ -544,7 +546,7 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
         }
         Step::Drain(file) => model.file(*file).sync(),
         Step::SyncBacking => {
-            model.backing_synced();
+            model.sync_modes();
             for thing in model.things.values_mut() {
                 if let Thing::File(file) = thing {
                     file.sync();

@@ -2,6 +2,7 @@
 
 use super::backing::Backing;
 use super::script::{PROGRAM_MODE, Space, Step};
+use forebay_files::observe::{Observer, Synced};
 use forebay_files::{AttributeChange, BufferedFile, Directory};
 use forebay_files::{FileBuffer, FileIdentity, SyncKind};
 use forebay_harness::files::{CAPABILITY, CAPABILITY_VALUE, DIRECTORY_MODE, EXTENDED};
@@ -104,6 +105,7 @@ impl Worker<'_> {
             Step::OthersMode(path, mode) => {
                 let mode = Mode::from_raw_mode(*mode);
                 rustix::fs::chmod(self.root.join(path), mode)?;
+                self.backing.synced(Synced::Everything);
             }
             Step::ChangeOwner(path, owner) => {
                 let user = Some(*owner);

@@ -67,7 +67,7 @@ impl<S: NameSpace> Names<S> {
         }
         // The files in it get their data, durably, when it keeps others out, durably. A try that was killed may have made it
         // so only in memory.
-        match subject.is_directory() && !mutated(Mutant::FilesRestrictedInMemory) {
+        match subject.is_directory() {
             true => self.space.sync_inode(handle),
             false => Ok(()),
         }
