@@ -12,7 +12,7 @@ use crate::naming::Naming;
 impl FileBuffer {
     /// Changes attributes of an inode, which may be open as `O_PATH`. The change is made in the backing and, where that is enough
     /// to find it after a crash, recorded in the pool: a sync has nothing left to do then. What is not recorded
-    /// (see `docs/inside/names.md`) the next sync of the inode makes durable in the backing.
+    /// (see `docs/inside/names.md`) the next sync of the inode makes durable in the backing. Returns whether it is recorded.
     ///
     /// # Errors
     /// The backing's, as the system call's.
@@ -20,7 +20,7 @@ impl FileBuffer {
         &self,
         inode: impl AsFd,
         change: &AttributeChange<'_>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let inode = inode.as_fd();
         let identity = FileIdentity::of(inode)?;
         let held = Arc::new(inode.try_clone_to_owned()?);
@@ -36,7 +36,7 @@ impl FileBuffer {
         if !is_recorded {
             self.registry().awaits_backing(identity);
         }
-        Ok(())
+        Ok(is_recorded)
     }
 
     /// Times of a file or directory were changed in the backing: its next [`SyncKind::All`](crate::SyncKind), or sync of the

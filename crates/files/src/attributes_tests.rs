@@ -172,7 +172,7 @@ fn that_are_too_long_to_be_recorded_wait_for_the_backing() {
     change(&recorded).expect("chmod");
     let value = [7; 64 << 10];
     match change(&set(&value)).map_err(|error| error.raw_os_error()) {
-        Ok(()) => {}
+        Ok(_) => {}
         // Most file systems have room for less.
         Err(Some(libc::EOPNOTSUPP | libc::ENOSPC | libc::ERANGE | libc::E2BIG)) => return,
         Err(error) => panic!("{error:?}"),

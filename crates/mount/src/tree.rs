@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity};
+use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity, SyncKind};
 use fuser::{FileAttr, INodeNo, Notifier, TimeOrNow};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
 
@@ -272,8 +272,9 @@ impl Tree {
         if left != mode {
             let change = AttributeChange::Mode(left.as_raw_mode());
             let descriptor = path_fd.descriptor();
-            self.buffer.change_attributes(descriptor, &change)?;
+            let is_recorded = self.buffer.change_attributes(descriptor, &change)?;
             self.forget_attributes(inode);
+            self.take_durably(inode, is_recorded)?;
         }
         Ok(())
     }
@@ -294,7 +295,16 @@ impl Tree {
         match self.buffer.change_attributes(descriptor, &change) {
             // None there, none possible, or not ours to remove: then no file of ours can have one.
             Err(error) if is_no_capability(&error) => Ok(()),
-            removed => removed,
+            removed => self.take_durably(inode, removed?),
+        }
+    }
+
+    /// What the pool acknowledges next is durable at once: after a crash the file must not have its new bytes with the privileges
+    /// that it had with the old ones.
+    fn take_durably(&self, inode: &Arc<Inode>, is_recorded: bool) -> io::Result<()> {
+        match is_recorded {
+            true => Ok(()),
+            false => self.buffered(inode, OFlags::RDWR)?.sync(SyncKind::All),
         }
     }
 

@@ -112,6 +112,8 @@ impl Tree {
         check_name(inode, name, user, libc::EPERM)?;
         let (_inode, path_fd, _) = self.path_for_xattrs(inode)?;
         let change = AttributeChange::Remove(name);
-        self.buffer.change_attributes(path_fd.descriptor(), &change)
+        self.buffer
+            .change_attributes(path_fd.descriptor(), &change)
+            .map(drop)
     }
 }

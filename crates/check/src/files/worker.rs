@@ -204,7 +204,7 @@ impl Worker<'_> {
     fn change(&self, path: &Path, change: AttributeChange<'_>) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let inode = rustix::fs::open(self.root.join(path), flags, Mode::empty())?;
-        self.buffer.change_attributes(inode, &change)
+        self.buffer.change_attributes(inode, &change).map(drop)
     }
 
     /// The directory of a path, and the last name.

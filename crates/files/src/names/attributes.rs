@@ -1,7 +1,7 @@
 //! Attributes: how callers change them, and what the log says of them. A change is applied to the
 //! backing first, whose errors are the answer; what came of it is what is recorded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -94,6 +94,9 @@ impl Rights {
 pub(crate) struct Theirs {
     /// Mode or owner. Then its extended attributes count as theirs too.
     pub rights: bool,
+    /// It was changed after the machine started: its owner may be one that it had before the log's last word, which a crash
+    /// brought back.
+    pub restarted: bool,
     pub values: bool,
 }
 
@@ -106,20 +109,22 @@ impl Theirs {
     pub(super) fn and(self, more: Theirs) -> Theirs {
         Theirs {
             rights: self.rights | more.rights,
+            restarted: self.restarted | more.restarted,
             values: self.values | more.values,
         }
     }
 
     /// As the log has it.
     pub(super) fn bits(self) -> u8 {
-        u8::from(self.rights) | u8::from(self.values) << 1
+        u8::from(self.rights) | u8::from(self.values) << 1 | u8::from(self.restarted) << 2
     }
 
     /// None if nothing gives these.
     pub(super) fn from_bits(bits: u8) -> Option<Theirs> {
-        (bits < 1 << 2).then_some(Theirs {
+        (bits < 1 << 3).then_some(Theirs {
             rights: bits & 1 != 0,
             values: bits & 2 != 0,
+            restarted: bits & 4 != 0,
         })
     }
 }
@@ -127,22 +132,22 @@ impl Theirs {
 /// What came of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// These; the owner was the other one before.
-    Rights(Rights, Owner),
+    /// Mode and owner are these.
+    Rights(Rights),
     /// An extended attribute's value; none if it is not there any more.
     Value(OsString, Option<Vec<u8>>),
 }
 
 impl Outcome {
-    /// What a change made of an inode that was seen before and after it. Files' set-id bits are none of the log's.
-    pub(super) fn of(change: &AttributeChange<'_>, before: &Seen, after: &Seen) -> Outcome {
+    /// What a change made of an inode that was seen after it. Files' set-id bits are none of the log's.
+    pub(super) fn of(change: &AttributeChange<'_>, after: &Seen) -> Outcome {
         match change {
             AttributeChange::Mode(_) | AttributeChange::Owner { .. } => {
                 let mut rights = Rights::of(after);
                 if after.is_file() {
                     rights.mode &= !PRIVILEGE_BITS;
                 }
-                Outcome::Rights(rights, Rights::of(before).owner())
+                Outcome::Rights(rights)
             }
             AttributeChange::Set { name, value, .. } => {
                 Outcome::Value(name.to_os_string(), Some(value.to_vec()))
@@ -162,8 +167,6 @@ pub(crate) struct Attributes {
     /// The latest time of change (ctime) that the inode is known to have had when these were changed, or before: what it has
     /// later, somebody changed after that.
     pub(super) changed: Option<Moment>,
-    /// Owners that it had before.
-    earlier_owners: BTreeSet<Owner>,
 }
 
 impl Attributes {
@@ -174,19 +177,11 @@ impl Attributes {
     pub(super) fn apply(&mut self, changed: Moment, outcome: &Outcome) {
         self.changed = self.changed.max(Some(changed));
         match outcome {
-            Outcome::Rights(rights, earlier) => {
-                self.rights = Some(*rights);
-                self.earlier_owners.insert(*earlier);
-            }
+            Outcome::Rights(rights) => self.rights = Some(*rights),
             Outcome::Value(name, value) => {
                 self.values.insert(name.clone(), value.clone());
             }
         }
-    }
-
-    /// Whether it had this owner before it was given the one that is told.
-    pub(super) fn had_owner(&self, owner: Owner) -> bool {
-        self.earlier_owners.contains(&owner)
     }
 
     /// Whether mode or owner are others than told.

@@ -11,7 +11,7 @@ use std::io;
 
 use super::Names;
 use super::attributes::{
-    ACCESS_LIST, AttributeChange, CAPABILITY, Moment, Outcome, Rights, VALUE_BYTES_MAX, is_plain,
+    ACCESS_LIST, AttributeChange, CAPABILITY, Moment, Outcome, VALUE_BYTES_MAX, is_plain,
 };
 use super::introduce::{Locked, Stop};
 use super::record::Record;
@@ -35,29 +35,14 @@ impl<S: NameSpace> Names<S> {
         let _one = self.changing.lock(number);
         let before = self.space.seen(subject)?;
         let may = self.may_record(subject, &before, change).unwrap_or(false);
-        let is_none = self.is_none(subject, &before, change);
         self.space.change(subject, change)?;
-        // It is made, whatever the log says to it.
-        if may && self.record(subject, &before, change).unwrap_or(false) || is_none {
+        // It is made, whatever the log says to it. Even where the inode had all that is asked for, others may have made it so,
+        // and not durably.
+        if may && self.record(subject, &before, change).unwrap_or(false) {
             return Ok(true);
         }
         self.lock().loosen(number);
         Ok(false)
-    }
-
-    /// Whether the inode has all that is asked for, so that nothing of it will have to be synced.
-    fn is_none(&self, subject: &S::Handle, before: &Seen, change: &AttributeChange<'_>) -> bool {
-        let rights = Rights::of(before);
-        match change {
-            AttributeChange::Mode(mode) => rights.mode == *mode,
-            AttributeChange::Owner { user, group } => {
-                let is_same = user.is_none_or(|user| user == rights.user)
-                    && group.is_none_or(|group| group == rights.group);
-                let value = || self.space.value(subject, CAPABILITY.as_ref());
-                is_same && rights.mode & PRIVILEGE_BITS == 0 && matches!(value(), Ok(None))
-            }
-            _ => false,
-        }
     }
 
     /// Whether a record alone makes the change safe.
@@ -100,7 +85,7 @@ impl<S: NameSpace> Names<S> {
             let Some(id) = inner.table.find(&seen.identity) else {
                 return Ok(true);
             };
-            if inner.loose.contains(&id) {
+            if inner.loose.contains_key(&id) {
                 return Ok(false);
             }
             let node = inner.table.node(id).expect("it was found");
@@ -135,14 +120,17 @@ impl<S: NameSpace> Names<S> {
         change: &AttributeChange<'_>,
     ) -> io::Result<bool> {
         let after = self.space.seen(subject)?;
+        let changed: Moment = after.changed_ns;
+        if before.changed_ns > changed {
+            // The clock went back in between: others' changes could not be told from what was before ours.
+            return Ok(false);
+        }
         let (mut inner, id) =
             self.begin_operation(None, |inner| self.recorded_as(inner, subject, &after))?;
         let Some(id) = id.filter(|id| *id != FileId::ROOT) else {
             return Ok(false);
         };
-        // Where the clock went back in between, the earlier time is the later one.
-        let changed: Moment = before.changed_ns.max(after.changed_ns);
-        let outcome = Outcome::of(change, before, &after);
+        let outcome = Outcome::of(change, &after);
         inner.tell(vec![Record::Attribute {
             id,
             changed,
@@ -193,14 +181,20 @@ impl<S: NameSpace> Names<S> {
         let loose = {
             let inner = self.lock();
             let id = inner.table.numbered(number);
-            id.filter(|id| inner.loose.contains(id))
+            id.and_then(|id| Some((id, *inner.loose.get(&id)?)))
         };
         sync()?;
-        let Some(id) = loose.filter(|_| !mutated(Mutant::FilesOlderAttributeReplayed)) else {
+        let Some((id, loosening)) = loose.filter(|_| !mutated(Mutant::FilesOlderAttributeReplayed))
+        else {
             return Ok(());
         };
-        let mut inner = self.lock_with_room()?;
-        // A new log may have begun meanwhile, which tells nothing of it.
+        // One record may fit even where an operation has no room.
+        let mut inner = self.lock_with_room().unwrap_or_else(|_| self.lock());
+        // Another sync may have settled it, or a new log have begun that tells nothing of it: what is told now was changed after
+        // that, and perhaps after the sync above.
+        if inner.loose.get(&id) != Some(&loosening) {
+            return Ok(());
+        }
         if inner.table.has_attributes(id) {
             if inner.is_over {
                 return Err(io::Error::other(

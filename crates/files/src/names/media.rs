@@ -257,10 +257,9 @@ impl Writer<'_> {
     /// Returns the kind.
     fn outcome(&mut self, outcome: &Outcome) -> u8 {
         match outcome {
-            Outcome::Rights(rights, (user, group)) => {
+            Outcome::Rights(rights) => {
                 self.number(rights.mode);
                 self.number(rights.user).number(rights.group);
-                self.number(*user).number(*group);
                 12
             }
             Outcome::Value(name, Some(value)) => {
@@ -407,14 +406,11 @@ impl Reader<'_> {
 
     fn outcome(&mut self, kind: u8) -> Option<Outcome> {
         Some(match kind {
-            12 => Outcome::Rights(
-                Rights {
-                    mode: self.number()?,
-                    user: self.number()?,
-                    group: self.number()?,
-                },
-                (self.number()?, self.number()?),
-            ),
+            12 => Outcome::Rights(Rights {
+                mode: self.number()?,
+                user: self.number()?,
+                group: self.number()?,
+            }),
             13 => Outcome::Value(self.text()?, Some(self.value()?)),
             14 => Outcome::Value(self.text()?, None),
             _ => return None,

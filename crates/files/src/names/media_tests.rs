@@ -84,7 +84,7 @@ fn examples() -> Vec<Record> {
     records.extend([
         Record::Settled { id },
         Record::Others {
-            theirs: Theirs::from_bits(3).unwrap(),
+            theirs: Theirs::from_bits(7).unwrap(),
             ids: vec![id; IDS_MAX],
         },
         Record::Others {
@@ -107,7 +107,7 @@ fn outcomes() -> Vec<Outcome> {
         group: u32::MAX - 1,
     };
     vec![
-        Outcome::Rights(rights, (0, u32::MAX)),
+        Outcome::Rights(rights),
         Outcome::Value("x".repeat(255).into(), Some(vec![0xAB; VALUE_BYTES_MAX])),
         Outcome::Value("user.empty".into(), Some(Vec::new())),
         Outcome::Value("user.gone".into(), None),

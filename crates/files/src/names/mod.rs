@@ -101,7 +101,9 @@ struct Inner {
     /// The log tells of more than what was there before it.
     has_changes: bool,
     /// Inodes of whose attributes the log may tell what was before a change that it does not tell of.
-    loose: BTreeSet<FileId>,
+    loose: BTreeMap<FileId, u64>,
+    /// How often an inode became loose: each time has its number.
+    loosenings: u64,
     /// When the first attribute was recorded that the log tells of.
     attributes_since_ns: Option<i128>,
     /// Why nothing can be recorded any more.
@@ -137,7 +139,8 @@ impl<S: NameSpace> Names<S> {
                 next_logs: 0,
                 synced_ns: i128::MIN,
                 has_changes: records.iter().any(is_change),
-                loose: BTreeSet::new(),
+                loose: BTreeMap::new(),
+                loosenings: 0,
                 attributes_since_ns: None,
                 broken: Some(String::from("names cannot be changed: not recovered yet")),
                 is_over: false,
@@ -187,7 +190,7 @@ impl<S: NameSpace> Names<S> {
         }
         inner.broken = None;
         inner.has_changes = false;
-        inner.loose = BTreeSet::new();
+        inner.loose = BTreeMap::new();
         inner.attributes_since_ns = None;
         inner.table = Table::default();
         for record in records {
@@ -361,7 +364,9 @@ impl Inner {
     fn loosen(&mut self, number: (u64, u64)) {
         let id = self.table.numbered(number);
         if let Some(id) = id.filter(|id| self.table.has_attributes(*id)) {
-            self.loose.insert(id);
+            self.loosenings += 1;
+            // One that is loose stays what it is: nothing was recorded of it since.
+            self.loose.entry(id).or_insert(self.loosenings);
         }
     }
 

@@ -58,23 +58,26 @@ impl<S: NameSpace> Names<S> {
     /// Locks the names when the log has room for an operation. The backing is synced while they are not locked.
     ///
     /// # Errors
-    /// The backing's or the pool's.
+    /// The backing's or the pool's; that there is no room even in a new log, before anything is changed.
     pub(super) fn lock_with_room(&self) -> io::Result<MutexGuard<'_, Inner>> {
+        let mut inner = self.lock();
         loop {
-            let mut inner = self.lock();
-            let (used, all) = inner.log.fill();
-            if inner.is_over || used + ROOM_BYTES.min(all / 2) <= all {
+            if inner.has_room() {
                 return Ok(inner);
             }
             // Another thread's may be in the making: the sync below begins after it was prepared, and will do for it.
-            let number = match &inner.next_log {
-                Some(next) => next.number,
-                None => inner.prepare_next_log(),
-            };
+            let others = inner.next_log.as_ref().map(|next| next.number);
+            let number = others.unwrap_or_else(|| inner.prepare_next_log());
             drop(inner);
             let synced_ns = self.space.now_ns();
             let synced = self.sync_for_trim();
-            self.lock().switch_log(number, synced, synced_ns)?;
+            inner = self.lock();
+            let is_own = others.is_none() && inner.is_next_log(number);
+            inner.switch_log(number, synced, synced_ns)?;
+            // It began with what a log must carry: another would have no less.
+            if is_own && !inner.has_room() {
+                return Err(no_room());
+            }
         }
     }
 
@@ -88,6 +91,16 @@ impl<S: NameSpace> Names<S> {
 }
 
 impl Inner {
+    fn is_next_log(&self, number: u64) -> bool {
+        let next = self.next_log.as_ref();
+        next.is_some_and(|next| next.number == number)
+    }
+
+    fn has_room(&self) -> bool {
+        let (used, all) = self.log.fill();
+        self.is_over || used + ROOM_BYTES.min(all / 2) <= all
+    }
+
     /// From here on everything is recorded for the next log too, which begins with what is held and
     /// the directories on the way there. Returns which one it is.
     pub(super) fn prepare_next_log(&mut self) -> u64 {
@@ -174,7 +187,7 @@ impl Inner {
         let is_any_newer = records[next.carried..].iter().any(is_attribute);
         self.attributes_since_ns = is_any_newer.then_some(synced_ns);
         let table = &self.table;
-        self.loose.retain(|id| table.has_attributes(*id));
+        self.loose.retain(|id, _| table.has_attributes(*id));
         self.synced_ns = self.synced_ns.max(synced_ns);
         Ok(())
     }

@@ -98,15 +98,19 @@ impl<S: NameSpace> Reconciled<S> {
         if self.barred.is_empty() {
             return None;
         }
-        let mut at = id;
-        // A log of an earlier version may have a circle in it.
-        for _ in 0..=self.table.nodes().count() {
+        // By every name: each is a way to it.
+        let mut open = vec![id];
+        let mut climbed = HashSet::new();
+        while let Some(at) = open.pop() {
+            if !climbed.insert(at) {
+                continue;
+            }
             if let Some(why) = self.barred.get(&at) {
                 return Some(why);
             }
-            let found = self.now.at.get(&at).and_then(|at| at.first());
-            let known = || self.table.node(at).and_then(|node| node.names.first());
-            at = found.or_else(known)?.parent;
+            let found = self.now.at.get(&at).filter(|at| !at.is_empty());
+            let names = found.or_else(|| Some(&self.table.node(at)?.names));
+            open.extend(names.into_iter().flatten().map(|place| place.parent));
         }
         None
     }
@@ -188,6 +192,9 @@ pub(super) fn reconcile<S: NameSpace>(
 
 fn others_changed(path: &Path, theirs: Theirs) -> String {
     let kept = match theirs.rights {
+        true if theirs.restarted => {
+            "it has no more rights than both allow, is root's if it had not the recorded owner, and keeps the extended attributes"
+        }
         true => "it has no more rights than both allow, and keeps the extended attributes",
         false => "it keeps the extended attributes",
     };

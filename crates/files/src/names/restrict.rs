@@ -67,7 +67,9 @@ impl<S: NameSpace> Names<S> {
         }
         // The files in it get their data, durably, when it keeps others out, durably. A try that was killed may have made it
         // so only in memory.
-        match subject.is_directory() {
+        // And no program that lost its set-id bits may have them again when it has other bytes.
+        let is_program = mode & !narrow & PRIVILEGE_BITS != 0;
+        match subject.is_directory() || is_program {
             true => self.space.sync_inode(handle),
             false => Ok(()),
         }

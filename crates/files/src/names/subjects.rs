@@ -26,12 +26,13 @@ impl Subject {
         self.is_directory
     }
 
-    /// The owner that it is to have. Where others have changed it, an owner that the log knows from before is one that it should
-    /// not have any more; one that the log does not know is theirs.
+    /// The owner that it is to have. What others have changed never gets the owner that is told, which they may have taken it
+    /// from. It keeps the one that is found, or is root's where that may be one from before the log's last word.
     pub fn owner(&self, seen: &Seen) -> Owner {
         let found = Rights::of(seen).owner();
         match self.wanted.rights {
-            Some(rights) if !self.theirs.rights || self.wanted.had_owner(found) => rights.owner(),
+            Some(rights) if !self.theirs.rights => rights.owner(),
+            Some(rights) if self.theirs.restarted && rights.owner() != found => (0, 0),
             _ => found,
         }
     }

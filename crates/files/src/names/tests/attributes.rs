@@ -304,3 +304,26 @@ fn the_names_are_not_locked_while_the_backing_is_at_work() {
     assert!(is_free.load(Ordering::Relaxed));
     world.space.disk.lock().unwrap().on_change = None;
 }
+
+/// It has what is asked for, but another program made it so, and a crash may undo that.
+#[test]
+fn what_others_made_so_before_is_not_taken_for_durable() {
+    for is_told in [true, false] {
+        let world = World::new();
+        let names = world.recover().unwrap();
+        let file = world.file("file");
+        if is_told {
+            change(&names, file, &AttributeChange::Mode(0o644));
+        }
+        let mode = AttributeChange::Mode(0o600);
+        world.space.change(&file, &mode).unwrap();
+        let is_recorded = names.change(&file, &mode).unwrap();
+        assert_eq!(is_recorded, !is_told);
+        if !is_recorded {
+            world.settle(&names, file).unwrap();
+        }
+        world.cut(false);
+        world.recover().unwrap();
+        assert_eq!(world.mode(file), 0o600);
+    }
+}

@@ -233,7 +233,7 @@ fn every_outcome() -> Vec<Record> {
     };
     let id = FileId(3);
     let outcomes = [
-        (-5, Outcome::Rights(rights, (1001, 101))),
+        (-5, Outcome::Rights(rights)),
         (1_700_000_002, value(Some(b"a value"))),
         (1_700_000_002, value(None)),
     ];
@@ -246,6 +246,7 @@ fn every_outcome() -> Vec<Record> {
     records.push(Record::Settled { id });
     let theirs = Theirs {
         rights: false,
+        restarted: false,
         values: true,
     };
     records.push(Record::Others {

@@ -89,23 +89,21 @@ fn what_others_changed_last_counts_as_far_as_it_takes_rights() {
 }
 
 #[test]
-fn our_own_last_changes_are_no_others_where_the_clock_went_back() {
+fn a_change_for_which_the_clock_went_back_is_not_recorded() {
     let world = World::new();
     let names = world.recover().unwrap();
     let file = world.file("file");
     world.space.disk.lock().unwrap().clock = 1000;
     change(&names, file, &AttributeChange::Mode(0o640));
-    // What is durable is of this moment, and what follows is of earlier ones.
-    world.space.sync_all().unwrap();
     world.space.disk.lock().unwrap().clock = 500;
-    change(&names, file, &AttributeChange::Mode(0o711));
-    world.cut(false);
-    // The machine starts before both.
-    world.space.disk.lock().unwrap().booted = 100;
-    let (names, mut found) = world.names_recovered();
-    restore(&names, &mut found);
-    assert_eq!(world.mode(file), 0o711);
-    assert_eq!(found.complaints, [""; 0]);
+    assert!(!names.change(&file, &AttributeChange::Mode(0o711)).unwrap());
+    world.settle(&names, file).unwrap();
+    // Later than ours, and earlier than what was before it.
+    let theirs = AttributeChange::Mode(0o600);
+    world.space.change(&file, &theirs).unwrap();
+    world.cut(true);
+    world.recover().unwrap();
+    assert_eq!(world.mode(file), 0o600);
 }
 
 #[test]
@@ -123,25 +121,78 @@ fn two_changes_in_one_tick_are_not_told_apart_and_the_last_one_counts() {
     assert_eq!(world.mode(file), 0o711);
 }
 
+fn owner(number: u32) -> AttributeChange<'static> {
+    AttributeChange::Owner {
+        user: Some(number),
+        group: Some(number),
+    }
+}
+
 #[test]
-fn others_owner_counts_and_one_that_was_replaced_does_not() {
-    for (owner, expected) in [(42, 42), (7, 0)] {
+fn what_an_administrator_took_back_is_not_given_away_again() {
+    let world = World::new();
+    let file = world.file("file");
+    world.space.change(&file, &owner(0)).unwrap();
+    world.space.sync_all().unwrap();
+    let names = world.recover().unwrap();
+    change(&names, file, &owner(42));
+    world.space.change(&file, &owner(0)).unwrap();
+    let mode = AttributeChange::Mode(0o600);
+    world.space.change(&file, &mode).unwrap();
+    world.cut(true);
+    for _ in 0..2 {
+        let (names, mut found) = world.names_recovered();
+        restore(&names, &mut found);
+        let seen = world.space.seen(&file).unwrap();
+        assert_eq!((seen.user, seen.group, world.mode(file)), (0, 0, 0o600));
+        world.cut(true);
+    }
+}
+
+#[test]
+fn an_owner_that_others_gave_it_while_we_ran_stays() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let file = world.file("file");
+    change(&names, file, &owner(42));
+    world.space.change(&file, &owner(43)).unwrap();
+    world.cut(true);
+    for _ in 0..2 {
+        let (names, mut found) = world.names_recovered();
+        restore(&names, &mut found);
+        assert_eq!(world.space.seen(&file).unwrap().user, 43);
+        // All that recovery did is there, of the next boot as it were.
+        world.cut(true);
+    }
+}
+
+#[test]
+fn what_others_changed_after_the_cut_is_roots_where_its_owner_may_be_an_old_one() {
+    type Act = fn(&World, u64);
+    let acts: [Act; 2] = [
+        |world, file| {
+            let mode = AttributeChange::Mode(0o600);
+            world.space.change(&file, &mode).unwrap();
+        },
+        |world, file| world.space.change(&file, &owner(43)).unwrap(),
+    ];
+    for act in acts {
         let world = World::new();
         let names = world.recover().unwrap();
         let file = world.file("file");
-        let ours = AttributeChange::Owner {
-            user: Some(0),
-            group: Some(0),
-        };
-        change(&names, file, &ours);
+        change(&names, file, &AttributeChange::Mode(0o640));
+        world.file("later");
+        names.checkpoint().unwrap();
+        change(&names, file, &owner(42));
         world.cut(false);
-        let theirs = AttributeChange::Owner {
-            user: Some(owner),
-            group: Some(owner),
-        };
-        world.space.change(&file, &theirs).unwrap();
-        world.recover_with_others().unwrap();
-        assert_eq!(world.space.seen(&file).unwrap().user, expected);
+        act(&world, file);
+        for _ in 0..2 {
+            let (names, mut found) = world.names_recovered();
+            restore(&names, &mut found);
+            assert_eq!(world.space.seen(&file).unwrap().user, 0);
+            assert!(found.complaints[0].contains("is root's"));
+            world.cut(true);
+        }
     }
 }
 

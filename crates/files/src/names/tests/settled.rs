@@ -189,3 +189,62 @@ fn what_lost_the_one_name_that_the_log_knows_keeps_its_attributes_under_others()
     world.recover().unwrap();
     assert_eq!(world.mode(file), 0o711);
 }
+
+#[test]
+fn a_sync_that_ends_late_retires_nothing_that_was_changed_after_another_settled() {
+    type Meanwhile = fn(&World, &crate::names::Names<super::disk::ModelSpace>, u64);
+    let others: [(&str, Meanwhile); 2] = [
+        ("another sync", |world, names, file| {
+            world.settle(names, file).unwrap();
+        }),
+        ("a new log", |world, names, _| {
+            let next = names.lock().prepare_next_log();
+            world.space.sync_all().unwrap();
+            names.lock().switch_log(next, Ok(()), i128::MAX).unwrap();
+        }),
+    ];
+    for (what, meanwhile) in others {
+        for is_loose_again in [false, true] {
+            let world = World::new();
+            let names = world.recover().unwrap();
+            let file = world.file("file");
+            change(&names, file, &AttributeChange::Mode(0o711));
+            names.changed_without_record(world.number_of(file));
+            let sync = || {
+                world.space.sync_all()?;
+                meanwhile(&world, &names, file);
+                change(&names, file, &set("user.late", b"late"));
+                if is_loose_again {
+                    names.changed_without_record(world.number_of(file));
+                }
+                Ok(())
+            };
+            names.settle(world.number_of(file), &sync).unwrap();
+            world.cut(false);
+            world.recover().unwrap();
+            let late = world.value(file, "user.late");
+            assert_eq!(late, Some(b"late".to_vec()), "{what}, {is_loose_again}");
+        }
+    }
+}
+
+#[test]
+fn what_the_next_log_must_carry_may_fill_it() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let mut held = Vec::new();
+    let error = loop {
+        let file = world.file(&format!("{:0200}", held.len()));
+        match names.acquire(&file, &|| Ok(())) {
+            Ok(id) => held.push(id),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("too small for what is buffered"), "{error}");
+    // What is let go leaves room for the next.
+    for id in held {
+        names.release(id);
+    }
+    let file = world.file("file");
+    names.acquire(&file, &|| Ok(())).unwrap();
+}
