@@ -37,6 +37,8 @@ use crate::store::VirtualStore;
 pub const VOLUME_PREFIX: &str = "files:";
 /// More unsynced bytes of one file than this are not worth the pool.
 const ABSORBED_BYTES_MAX: u64 = 16 << 20;
+/// A log needs room for the longest record several times over.
+const LOG_BYTES_MIN: u64 = 128 << 10;
 /// Closed files that are kept, with a descriptor each: a daemon has many, any other program few.
 const CLOSED_MAX: usize = 1024;
 const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
@@ -50,6 +52,7 @@ pub struct FileBufferParts {
     pub(crate) mark: Option<Box<dyn MarkPlace>>,
     pub(crate) root: Option<PathBuf>,
     pub(crate) runtime: RuntimeOptions,
+    pub(crate) log_bytes: u64,
 }
 
 impl FileBufferParts {
@@ -64,6 +67,7 @@ impl FileBufferParts {
             mark: None,
             root: None,
             runtime: RuntimeOptions::default(),
+            log_bytes: LOG.end - LOG.start,
         }
     }
     /// Where the files' mark lies. Without one a lost pool goes unnoticed.
@@ -76,6 +80,12 @@ impl FileBufferParts {
     #[must_use]
     pub fn root(mut self, root: impl AsRef<Path>) -> FileBufferParts {
         self.root = Some(root.as_ref().to_path_buf());
+        self
+    }
+    /// How long the log of names and attributes is, so that it is full soon: at most as long as without, and 128 KiB at least.
+    #[must_use]
+    pub fn log_bytes(mut self, bytes: u64) -> FileBufferParts {
+        self.log_bytes = bytes.clamp(LOG_BYTES_MIN, self.log_bytes);
         self
     }
     /// As [`FileBufferOptions::runtime`].
@@ -122,6 +132,7 @@ impl FileBuffer {
             mark: Some(mark_place(options)?),
             root: options.root.clone(),
             runtime: options.runtime.clone(),
+            log_bytes: LOG.end - LOG.start,
         })
     }
 
@@ -155,7 +166,7 @@ impl FileBuffer {
         let ids = FileIds::open(&volume)?;
         let (sizes, rows) = SizeTable::open(&volume)?;
         let (segments, owned) = SegmentTable::open(&volume)?;
-        let names = open_names(&volume, ids, parts.root.as_deref())?;
+        let names = open_names(&volume, ids, parts.root.as_deref(), parts.log_bytes)?;
         let mut names_recovery = RealRecovery::new(&names);
         let mut recovery = Recovery {
             volume: &volume,
@@ -171,6 +182,7 @@ impl FileBuffer {
             recovery.names_changed = reconciled.changes;
             recovery.names_made = reconciled.made;
             recovery.complaints = reconciled.complaints;
+            recovery.attributes_left = reconciled.attributes_left;
         }
         let absorbed_bytes_max = (pool_bytes(&pool) / 8).min(ABSORBED_BYTES_MAX);
         let closed_max = match parts.root {
@@ -221,12 +233,6 @@ impl FileBuffer {
             return Ok(None);
         };
         content.facts().map(Some)
-    }
-
-    /// Mode, owner, times or extended attributes of a file or directory were changed in the backing: its
-    /// next [`SyncKind::All`](crate::SyncKind), or sync of the directory, makes that durable there.
-    pub fn attributes_changed(&self, identity: FileIdentity) {
-        self.registry.attributes_changed(identity);
     }
 
     /// What this buffer knows of files.
@@ -285,6 +291,11 @@ impl FileBuffer {
         &self.names
     }
 
+    /// The same, as the data of files knows them.
+    pub(crate) fn shared_names(&self) -> &Arc<RealNames> {
+        &self.names
+    }
+
     /// What opening found to be done.
     pub fn recovery(&self) -> &FilesRecovery {
         &self.recovery
@@ -313,6 +324,14 @@ impl FileBuffer {
         Ok(())
     }
 
+    /// Begins a new log of names and attributes, as a thread in the background does now and then.
+    ///
+    /// # Errors
+    /// The backing's or the pool's; the old log goes on then.
+    pub fn begin_new_log(&self) -> io::Result<()> {
+        self.names.checkpoint()
+    }
+
     /// The pool's statistics, until the buffer is closed.
     pub fn stats(&self) -> Option<Stats> {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -334,9 +353,14 @@ fn each<T>(all: &[T], act: impl FnMut(&T) -> io::Result<()>) -> io::Result<()> {
 }
 
 /// The names below the root, or below the root of all.
-fn open_names(volume: &Volume, ids: FileIds, root: Option<&Path>) -> io::Result<Arc<RealNames>> {
+fn open_names(
+    volume: &Volume,
+    ids: FileIds,
+    root: Option<&Path>,
+    log_bytes: u64,
+) -> io::Result<Arc<RealNames>> {
     let directory = std::fs::File::open(root.unwrap_or(Path::new("/")))?;
-    let area = Arc::new(MetadataArea::new(volume, LOG));
+    let area = Arc::new(MetadataArea::new(volume, LOG.start..LOG.start + log_bytes));
     let draw = Box::new(move || ids.draw());
     let names = Names::open(area, RealSpace::new(directory.into()), draw)?;
     Ok(Arc::new(names))

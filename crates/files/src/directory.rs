@@ -326,7 +326,8 @@ impl Directory {
         // An O_PATH descriptor cannot be synced.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let readable = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
-        observe::sync_all(readable)?;
+        let sync = || observe::sync_all(&readable);
+        self.buffer.settle(identity, &sync)?;
         if let Some(change) = unsynced {
             self.buffer.registry().synced(identity, change);
         }

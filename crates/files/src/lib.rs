@@ -11,6 +11,7 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod attributes;
 #[cfg(test)]
 mod attributes_tests;
 #[cfg(test)]
@@ -70,7 +71,7 @@ pub use facts::{FileFacts, SyncKind};
 pub use file::BufferedFile;
 pub use identity::FileIdentity;
 pub use marks::say_whole;
-pub use names::KeepDescriptor;
+pub use names::{AttributeChange, KeepDescriptor};
 pub use nvm_file::{NvmFile, NvmMode};
 pub use options::{FileBufferOptions, Marking};
 pub use recovery::FilesRecovery;

@@ -17,6 +17,24 @@ forebay_pmem::define_mutants! {
         FilesKillTakenForPowerCut,
         /// After a power cut names are left as they are, as after a mere kill.
         FilesPowerCutTakenForKill,
+        /// The log ends before attributes that it tells of are durable in the backing.
+        FilesAttributesRetiredEarly,
+        /// An attribute that the log tells of is put over a newer one that it does not tell of.
+        FilesOlderAttributeReplayed,
+        /// That attributes are settled is said in the next log too, which does not know the inode.
+        FilesSettledUnintroduced,
+        /// An extended attribute is recorded without its last byte.
+        FilesAttributeCutShort,
+        /// What others changed of an inode is not looked for when it is changed here.
+        FilesOthersChangeIgnored,
+        /// What others changed of an inode after the log's last word is undone.
+        FilesOthersChangeUndone,
+        /// A file gets a capability, or set-id bits, before what was written before is in the backing.
+        FilesCapabilityBeforeData,
+        /// A file gets its set-id bits before its data.
+        FilesSetIdBeforeData,
+        /// Owner and mode are not restored after a power cut.
+        FilesRightsNotRestored,
         /// A write's transaction does not have the size.
         FilesSizeLeftOut,
         /// What only the page cache has is not absorbed by a sync.

@@ -21,6 +21,16 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// older than what we know of it.
     fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool;
 
+    /// Attributes of a file or directory were changed in the backing, past the log.
+    fn changed_without_record(&self, identity: FileIdentity);
+
+    /// Has `sync` make a file or directory durable in the backing, with attributes that were changed past the log,
+    /// which then does not say otherwise.
+    ///
+    /// # Errors
+    /// The backing's or the pool's: it still may.
+    fn settle(&self, identity: FileIdentity, sync: &dyn Fn() -> io::Result<()>) -> io::Result<()>;
+
     /// The pool has nothing of this file any more: neither data nor a size.
     fn left_pool(&self, id: FileId);
 }
@@ -37,8 +47,17 @@ pub(crate) enum Found {
     Missing(String),
 }
 
-/// Names after a crash, in the order of calls: `recover` first, `open` for each file with data, and
-/// `finish` when all of it is durable in the backing.
+/// Files that recovery does not give their data.
+#[derive(Debug, Default)]
+pub(crate) struct WithoutData {
+    /// The pool keeps it; the error of the recovery says so.
+    pub(crate) kept: HashSet<FileId>,
+    /// It is in a file beside the pool now.
+    pub(crate) saved: HashSet<FileId>,
+}
+
+/// Names after a crash, in the order of calls: `recover` first, `open` for each file with data, `restore` when they have
+/// it, and `finish` when all of it is durable in the backing, or `rest` where something remains to be done.
 pub(crate) trait NamesRecovery {
     /// Brings all names to the acknowledged state, and finds the files `with_data`. Idempotent.
     ///
@@ -54,6 +73,18 @@ pub(crate) trait NamesRecovery {
 
     /// What the file with this id is called, for people; names are recovered.
     fn name(&self, id: FileId) -> String;
+
+    /// All files have their data but those `without`: they get their attributes, and so do all others.
+    ///
+    /// # Errors
+    /// What failed and may be tried again, in words, unless the caller `gives_up` what fails; all else is done.
+    fn restore(&mut self, without: &WithoutData, gives_up: bool) -> io::Result<()>;
+
+    /// Recovery ends here, and is to be begun again.
+    ///
+    /// # Errors
+    /// The pool's.
+    fn rest(&mut self) -> io::Result<()>;
 
     /// Every file's data is durable and forgotten, the backing is synced: the log may begin anew.
     ///

@@ -38,8 +38,22 @@ pub trait Observer {
     /// Which mounting of the backing this is said to be: another number after each loss of what was not
     /// synced.
     fn mounting(&self) -> u64;
+    /// When the inode was last changed, in place of what the file system says.
+    fn changed_ns(&self, _real: FileIdentity, real_ns: i128) -> i128 {
+        real_ns
+    }
+    /// What the clock says that those times are taken from; the file system's own if none.
+    fn change_clock_ns(&self) -> Option<i128> {
+        None
+    }
+    /// When the machine is said to have started, by that clock: after everything that was done before.
+    fn booted_ns(&self) -> i128 {
+        i128::MAX
+    }
     /// The backing is about to be synced.
     fn before_sync(&self);
+    /// All of it is, while nothing is locked.
+    fn before_sync_of_all(&self) {}
     /// It was.
     fn synced(&self, what: Synced);
     /// What is about to be written to the file, or synced, fails with this instead.
@@ -85,6 +99,21 @@ pub(crate) fn mounting() -> Option<u64> {
     Some(observer()?.mounting())
 }
 
+/// When the inode was last changed, as the observer says.
+pub(crate) fn changed_ns(real: FileIdentity, real_ns: i128) -> i128 {
+    observer().map_or(real_ns, |observer| observer.changed_ns(real, real_ns))
+}
+
+/// What the observer says that the clock of those times says, if it does.
+pub(crate) fn change_clock_ns() -> Option<i128> {
+    observer()?.change_clock_ns()
+}
+
+/// When the observer says that the machine started, if there is one.
+pub(crate) fn booted_ns() -> Option<i128> {
+    Some(observer()?.booted_ns())
+}
+
 /// Fails if a write-back to the file is to fail.
 pub(crate) fn before_write_back(file: FileIdentity) -> io::Result<()> {
     let failure = observer().and_then(|observer| observer.failure(file));
@@ -116,6 +145,9 @@ pub(crate) fn sync_all(file: impl AsFd) -> io::Result<()> {
 
 /// `syncfs`.
 pub(crate) fn sync_file_system(file: impl AsFd) -> io::Result<()> {
+    if let Some(observer) = observer() {
+        observer.before_sync_of_all();
+    }
     watch(|| Ok(rustix::fs::syncfs(&file)?), || Ok(Synced::Everything))
 }
 

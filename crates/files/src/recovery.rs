@@ -17,7 +17,7 @@ use forebay::Volume;
 use crate::errors::from_pool;
 use crate::metadata::{FileId, SEGMENT_BLOCKS_SHIFT};
 use crate::mutants::{Mutant, mutated};
-use crate::naming::{Found, NamesRecovery};
+use crate::naming::{Found, NamesRecovery, WithoutData};
 use crate::page_cache::PageCache;
 use crate::redirty::redirty;
 use crate::segments::{self, Owner, SegmentTable};
@@ -46,6 +46,9 @@ pub struct FilesRecovery {
     pub names_made: Vec<PathBuf>,
     /// What could not be brought about, in words.
     pub complaints: Vec<String>,
+    /// Attributes among them: those that were acknowledged and could not be restored, and those that others
+    /// had changed.
+    pub attributes_left: u64,
 }
 
 /// The files that the tables tell of.
@@ -54,6 +57,8 @@ struct Targets {
     found: BTreeMap<FileId, Arc<Target>>,
     /// Those that cannot have their data now, and why.
     kept: HashMap<FileId, io::Error>,
+    /// Those whose data goes to files beside the pool.
+    saved: HashSet<FileId>,
 }
 
 /// What the tables and the pool have.
@@ -75,20 +80,36 @@ impl Recovery<'_> {
     /// The backing's and the pool's: everything is still in the pool then. A file that is nowhere or
     /// cannot be written: its own data is, all others have theirs.
     pub(crate) fn run(self, names: &mut dyn NamesRecovery) -> io::Result<FilesRecovery> {
+        let done = self.everything(names);
+        if done.is_err() {
+            // Where the pool refuses this too, it counts as killed.
+            let _ = names.rest();
+        }
+        done
+    }
+
+    fn everything(&self, names: &mut dyn NamesRecovery) -> io::Result<FilesRecovery> {
         names.recover(&self.rows.iter().map(|(_, row)| row.id).collect())?;
         let mut report = FilesRecovery::default();
         let mut targets = self.find_targets(names, &mut report);
         self.store.ready();
         self.distrust_syncs(names, &mut targets);
         self.write_back(names, &mut targets, &mut report);
-        let kept = targets.kept;
+        let (kept, mut saved) = (targets.kept, targets.saved);
         let is_kept = |id: &FileId| kept.contains_key(id);
         let blocks = self.blocks_without(&is_kept, |_| {});
         self.volume.forget_blocks(blocks).map_err(from_pool)?;
         self.free_tables(&is_kept)?;
-        if !kept.is_empty() {
-            // All others are where they belong, whatever becomes of these.
-            return Err(told_of(kept));
+        // All others are where they belong, whatever becomes of these.
+        saved.retain(|id| !is_kept(id));
+        let without = WithoutData {
+            kept: kept.keys().copied().collect(),
+            saved,
+        };
+        let restored = names.restore(&without, self.lost_and_found.is_some());
+        match kept.is_empty() {
+            true => restored?,
+            false => return Err(told_of(kept)),
         }
         names.finish()?;
         Ok(report)
@@ -111,7 +132,10 @@ impl Recovery<'_> {
                     .map_err(|error| refused(&names.name(row.id), &error)),
                 Err(error) => Err(refused(&names.name(row.id), &error)),
             };
-            let target = target.or_else(|why| self.lost_target(*number, row, why, report));
+            let target = target.or_else(|why| {
+                targets.saved.insert(row.id);
+                self.lost_target(*number, row, why, report)
+            });
             match target {
                 Ok(target) => drop(targets.found.insert(row.id, target)),
                 Err(why) => drop(targets.kept.insert(row.id, why)),
@@ -272,6 +296,7 @@ impl Recovery<'_> {
             };
             targets.found.remove(&row.id);
             let why = refused(&names.name(row.id), &error);
+            targets.saved.insert(row.id);
             let saved = self.lost_target(*number, row, why, report);
             let saved = saved.and_then(|target| {
                 self.each_segment(row.id, |segment, part| {

@@ -1,15 +1,29 @@
 //! Files that cannot have their data, and what becomes of the others.
 
+use std::cell::Cell;
+use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use super::save_to;
+use forebay::Backing;
+
+use super::{Recovery, save_to};
 use crate::buffer::FileBuffer;
 use crate::facts::SyncKind;
+use crate::identity::FileIdentity;
 use crate::metadata::FileId;
-use crate::testing::{Rig, SmallDisk, open_file};
+use crate::names::AttributeChange;
+use crate::naming::{Found, NamesRecovery, WithoutData};
+use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
+use crate::segments::SegmentTable;
+use crate::sizes::SizeTable;
+use crate::store::VirtualStore;
+use crate::testing::{Rig, SmallDisk, open_file, small_volume};
 
 const POOL_BYTES: u64 = 4 << 20;
 const LINE: &[u8] = b"acknowledged\n";
@@ -253,4 +267,139 @@ fn saved_data_is_for_its_owner_only_and_in_no_other_users_file() {
     fs::write(place.path().join("pool.lost-9"), "open to all").expect("write");
     let text = save_to(&pool, FileId(9)).expect_err("a trap").to_string();
     assert!(text.contains("move it away"), "{text}");
+}
+
+/// A backing that loses what was not synced, and fails what is written to one file.
+#[derive(Default)]
+struct Lossy {
+    losses: Cell<u64>,
+    failing: Cell<Option<FileIdentity>>,
+}
+
+impl Observer for Lossy {
+    fn identity(&self, _real: FileIdentity) -> Option<SeenIdentity> {
+        None
+    }
+    fn mounting(&self) -> u64 {
+        self.losses.get()
+    }
+    fn changed_ns(&self, _real: FileIdentity, real_ns: i128) -> i128 {
+        // What the test undoes is a loss, no change of others.
+        if self.losses.get() == 0 { real_ns } else { 0 }
+    }
+    fn before_sync(&self) {}
+    fn synced(&self, _what: Synced) {}
+    fn failure(&self, file: FileIdentity) -> Option<io::Error> {
+        let fails = self.failing.get() == Some(file);
+        fails.then(|| io::Error::from_raw_os_error(libc::EIO))
+    }
+}
+
+#[test]
+fn a_file_whose_data_is_saved_elsewhere_does_not_get_the_rights_that_were_given_to_it() {
+    let rig = Rig::new(POOL_BYTES);
+    let lossy = Rc::new(Lossy::default());
+    set_observer(Some(lossy.clone()));
+    let narrow = || fs::Permissions::from_mode(0o600);
+    for name in ["bad", "good"] {
+        fs::write(rig.path(name), "secret").expect("write");
+        fs::set_permissions(rig.path(name), narrow()).expect("chmod");
+    }
+    let buffer = rig.open().expect("open");
+    for name in ["bad", "good"] {
+        let file = buffer.adopt(open_file(&rig.path(name))).expect("adopt");
+        let wide = AttributeChange::Mode(0o644);
+        file.sync(SyncKind::Data).expect("sync");
+        file.write_at(9000, LINE, true).expect("write");
+        let changed = buffer.change_attributes(&*file.backing(), &wide);
+        changed.expect("chmod");
+    }
+    drop(buffer);
+    for name in ["bad", "good"] {
+        fs::set_permissions(rig.path(name), narrow()).expect("chmod");
+    }
+    lossy.losses.set(1);
+    let bad = FileIdentity::of(fs::File::open(rig.path("bad")).expect("open"));
+    lossy.failing.set(Some(bad.expect("stat")));
+    let mut parts = rig.parts();
+    parts.runtime = parts.runtime.accept_loss(true);
+    let buffer = FileBuffer::open_on(parts).expect("with force");
+    let recovery = buffer.recovery();
+    for path in &recovery.saved_to {
+        fs::remove_file(path).expect("remove");
+    }
+    assert_eq!((recovery.saved_to.len(), recovery.attributes_left), (1, 1));
+    let complaint = &recovery.complaints[0];
+    assert!(complaint.starts_with("bad: "), "{complaint}");
+    let mode = |name| {
+        let metadata = fs::metadata(rig.path(name)).expect("stat");
+        metadata.permissions().mode() & 0o7777
+    };
+    assert_eq!((mode("bad"), mode("good")), (0o600, 0o644));
+    drop(buffer);
+    set_observer(None);
+}
+
+/// Names that fail in one call.
+struct FailingNames {
+    call: &'static str,
+    rests: u32,
+}
+
+impl FailingNames {
+    fn does(&self, call: &str) -> io::Result<()> {
+        match call == self.call {
+            true => Err(io::Error::other("it fails")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl NamesRecovery for FailingNames {
+    fn recover(&mut self, _with_data: &HashSet<FileId>) -> io::Result<()> {
+        self.does("recover")
+    }
+    fn open(&mut self, _id: FileId) -> io::Result<Found> {
+        Ok(Found::Removed)
+    }
+    fn name(&self, _id: FileId) -> String {
+        String::new()
+    }
+    fn restore(&mut self, _without: &WithoutData, _gives_up: bool) -> io::Result<()> {
+        self.does("restore")
+    }
+    fn rest(&mut self) -> io::Result<()> {
+        self.rests += 1;
+        Ok(())
+    }
+    fn finish(&mut self) -> io::Result<()> {
+        self.does("finish")
+    }
+}
+
+#[test]
+fn a_try_ends_whatever_fails() {
+    for (call, rests) in [("recover", 1), ("restore", 1), ("finish", 1), ("none", 0)] {
+        let (_pool, volume) = small_volume();
+        let side = Backing::memory(1 << 20);
+        let store = VirtualStore::new("files:".into(), side, None, 4096).expect("store");
+        let (sizes, rows) = SizeTable::open(&volume).expect("sizes");
+        let (segments, owned) = SegmentTable::open(&volume).expect("segments");
+        let mut names = FailingNames { call, rests: 0 };
+        let recovered = Recovery {
+            volume: &volume,
+            store: &Arc::new(store),
+            sizes: &sizes,
+            segments: &segments,
+            rows,
+            owned,
+            lost_and_found: None,
+        }
+        .run(&mut names);
+        assert_eq!(
+            (recovered.is_err(), names.rests),
+            (rests > 0, rests),
+            "{call}"
+        );
+    }
 }

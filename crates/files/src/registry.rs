@@ -118,19 +118,21 @@ impl Registry {
             .map(|known| known.content.clone())
     }
 
-    /// Mode, owner or times of an inode changed in the backing: its next sync is to see to that.
-    pub(crate) fn attributes_changed(&self, identity: FileIdentity) {
+    /// Attributes of an inode were changed and not recorded: its next sync is to see to that in the backing.
+    pub(crate) fn awaits_backing(&self, identity: FileIdentity) {
         let mut files = self.lock();
-        match files.known.get(&identity) {
-            Some(known) => {
-                let content = known.content.clone();
-                drop(files);
-                content.attributes_changed();
-            }
-            None => {
-                files.note_unsynced(identity);
+        // A content that is let go meanwhile has been asked before what is unsynced of it: the next one is told, or all.
+        while let Some(known) = files.known.get(&identity) {
+            let content = known.content.clone();
+            drop(files);
+            content.awaits_backing();
+            files = self.lock();
+            let known = files.known.get(&identity);
+            if known.is_some_and(|known| Arc::ptr_eq(&known.content, &content)) {
+                return;
             }
         }
+        files.note_unsynced(identity);
     }
 
     /// The number of the inode's last change that only a sync of the backing makes durable.

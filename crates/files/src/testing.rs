@@ -82,6 +82,7 @@ impl Rig {
             ssd: None,
             side: self.side.clone(),
             mark: None,
+            log_bytes: crate::metadata::LOG.end - crate::metadata::LOG.start,
             root: Some(self.directory.path().to_owned()),
             runtime: quiet(),
         }

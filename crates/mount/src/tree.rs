@@ -3,17 +3,16 @@
 //! Every change of a name goes through [`forebay_files::Directory`], every byte and size of a file
 //! through [`forebay_files::BufferedFile`]; attributes are the backing's own, but for the size.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
+use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity, SyncKind};
 use fuser::{FileAttr, INodeNo, Notifier, TimeOrNow};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
-use rustix::io::Errno;
 
 use crate::attributes;
 use crate::credentials::Caller;
@@ -72,7 +71,7 @@ pub struct Tree {
 }
 
 /// What a write takes from a file (`capabilities(7)`).
-const CAPABILITY: &CStr = c"security.capability";
+const CAPABILITY: &str = "security.capability";
 
 pub(crate) fn error_of(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
@@ -186,15 +185,13 @@ impl Tree {
         let inode = self.inodes.get(inode)?;
         let path_fd = self.inodes.path_fd(&inode)?;
         let descriptor = path_fd.descriptor();
-        let before = rustix::fs::fstat(descriptor)?;
         let result = self.apply(&inode, descriptor, open, change, user);
-        let stat = rustix::fs::fstat(descriptor)?;
-        let rights = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid);
-        // Also where it failed half-way; and an fsync need not wait for a change to the same owner.
-        if rights(&before) != rights(&stat) || change.sets_times() {
-            self.buffer.attributes_changed(inode.identity);
+        // Also where it failed half-way.
+        if change.sets_times() {
+            self.buffer.times_changed(inode.identity);
         }
         result?;
+        let stat = rustix::fs::fstat(descriptor)?;
         self.shown(&inode, &stat)
     }
 
@@ -206,15 +203,15 @@ impl Tree {
         change: &Change,
         user: u32,
     ) -> io::Result<()> {
+        let set = |change| self.buffer.change_attributes(descriptor, &change);
         if change.user.is_some() || change.group.is_some() {
-            let user = change.user.map(rustix::fs::Uid::from_raw);
-            let group = change.group.map(rustix::fs::Gid::from_raw);
-            rustix::fs::chownat(descriptor, c"", user, group, AtFlags::EMPTY_PATH)?;
+            set(AttributeChange::Owner {
+                user: change.user,
+                group: change.group,
+            })?;
         }
         if let Some(mode) = change.mode {
-            let path = magic_link(descriptor);
-            let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmod(path, mode)?;
+            set(AttributeChange::Mode(mode))?;
             inode.may_have_privileges.store(true, Ordering::Release);
         }
         if let Some(size_bytes) = change.size_bytes {
@@ -273,9 +270,11 @@ impl Tree {
             left -= Mode::SGID;
         }
         if left != mode {
-            rustix::fs::chmod(magic_link(path_fd.descriptor()), left)?;
-            self.buffer.attributes_changed(inode.identity);
+            let change = AttributeChange::Mode(left.as_raw_mode());
+            let descriptor = path_fd.descriptor();
+            let is_recorded = self.buffer.change_attributes(descriptor, &change)?;
             self.forget_attributes(inode);
+            self.take_durably(inode, is_recorded)?;
         }
         Ok(())
     }
@@ -291,13 +290,22 @@ impl Tree {
 
     fn take_capability(&self, inode: &Arc<Inode>) -> io::Result<()> {
         let path_fd = self.inodes.path_fd(inode)?;
-        match rustix::fs::removexattr(magic_link(path_fd.descriptor()), CAPABILITY) {
-            Ok(()) => self.buffer.attributes_changed(inode.identity),
+        let descriptor = path_fd.descriptor();
+        let change = AttributeChange::Remove(OsStr::new(CAPABILITY));
+        match self.buffer.change_attributes(descriptor, &change) {
             // None there, none possible, or not ours to remove: then no file of ours can have one.
-            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if is_no_capability(&error) => Ok(()),
+            removed => self.take_durably(inode, removed?),
         }
-        Ok(())
+    }
+
+    /// What the pool acknowledges next is durable at once: after a crash the file must not have its new bytes with the privileges
+    /// that it had with the old ones.
+    fn take_durably(&self, inode: &Arc<Inode>, is_recorded: bool) -> io::Result<()> {
+        match is_recorded {
+            true => Ok(()),
+            false => self.buffered(inode, OFlags::RDWR)?.sync(SyncKind::All),
+        }
     }
 
     /// The kernel asks again before it next believes what it knows of the inode's attributes.
@@ -421,6 +429,13 @@ impl Tree {
             }
         }
     }
+}
+
+fn is_no_capability(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENODATA | libc::EOPNOTSUPP | libc::EPERM)
+    )
 }
 
 /// An inode that may be losing its last name.

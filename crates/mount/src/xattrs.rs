@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use forebay::internals::{TRUSTED_ATTRIBUTE, USER_ATTRIBUTE};
+use forebay_files::AttributeChange;
 use fuser::INodeNo;
-use rustix::fs::{FileType, XattrFlags};
+use rustix::fs::XattrFlags;
 
 use crate::inodes::Inode;
 use crate::path_fd::PathFd;
@@ -46,10 +47,7 @@ pub enum Answer {
 impl Tree {
     fn path_for_xattrs(&self, inode: INodeNo) -> io::Result<(Arc<Inode>, Arc<PathFd>, String)> {
         let inode = self.inodes.get(inode)?;
-        // The magic link of a symbolic link is followed to where that leads.
-        if inode.kind == FileType::Symlink {
-            return Err(error_of(libc::EOPNOTSUPP));
-        }
+        // The magic link of a symbolic link leads to that link, and no further.
         let path_fd = self.inodes.path_fd(&inode)?;
         let path = magic_link(path_fd.descriptor());
         Ok((inode, path_fd, path))
@@ -101,19 +99,21 @@ impl Tree {
         user: u32,
     ) -> io::Result<()> {
         check_name(inode, name, user, libc::EPERM)?;
-        let (inode, _path_fd, path) = self.path_for_xattrs(inode)?;
+        let (inode, path_fd, _) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
-        rustix::fs::setxattr(&path, name, value, flags)?;
+        let change = AttributeChange::Set { name, value, flags };
+        self.buffer
+            .change_attributes(path_fd.descriptor(), &change)?;
         inode.may_have_capability.store(true, Ordering::Release);
-        self.buffer.attributes_changed(inode.identity);
         Ok(())
     }
 
     pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr, user: u32) -> io::Result<()> {
         check_name(inode, name, user, libc::EPERM)?;
-        let (inode, _path_fd, path) = self.path_for_xattrs(inode)?;
-        rustix::fs::removexattr(&path, name)?;
-        self.buffer.attributes_changed(inode.identity);
-        Ok(())
+        let (_inode, path_fd, _) = self.path_for_xattrs(inode)?;
+        let change = AttributeChange::Remove(name);
+        self.buffer
+            .change_attributes(path_fd.descriptor(), &change)
+            .map(drop)
     }
 }

@@ -5,11 +5,13 @@
 //! after it none. A sync of one file orders the names before it where the file's size or its name is
 //! newer than what is durable.
 
+use super::clock::{Clock, Times};
 use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, SeenIdentity, Synced};
 use forebay_harness::files::{Inode, Kind, Numbers, ROOT, Tree};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -176,8 +178,52 @@ struct State {
     history: History,
     numbers: Numbers,
     identities: Identities,
+    times: Times,
+    /// Called once, before all of it is synced.
+    beside: Option<Beside>,
+    fails_writes: bool,
+    /// While a buffer recovers: files that ran with other rights before.
+    recovery: Option<Recovering>,
     /// Called around every sync.
     on_sync: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// What is done while something else is.
+type Beside = Box<dyn FnOnce() + Send>;
+
+impl State {
+    fn read(&mut self, root: &Path) -> std::io::Result<Tree> {
+        let mut tree = Tree::read(root, &self.numbers)?;
+        self.times.note(&mut tree);
+        Ok(tree)
+    }
+}
+
+/// A recovery under way.
+struct Recovering {
+    /// Files that had set-id bits before it.
+    privileged: BTreeSet<Inode>,
+    /// What it did that it must not.
+    violation: Option<String>,
+}
+
+/// Bits that have a program run with other rights than its user's.
+const PRIVILEGE_BITS: u32 = 0o6000;
+
+/// The mode of what has this number below a directory.
+fn mode_of(directory: &Path, number: u64) -> Option<u32> {
+    for entry in std::fs::read_dir(directory).ok()?.flatten() {
+        let below = || mode_of(&entry.path(), number);
+        let found = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            _ if entry.ino() == number => Some(entry.metadata().ok()?.mode()),
+            true => below(),
+            false => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 /// The identities that the buffer is told: small numbers, used again as soon as they are free.
@@ -209,8 +255,10 @@ impl Backing {
         tree: Tree,
         identities: Identities,
         mounting: u64,
+        clock: &Clock,
     ) -> std::io::Result<Arc<Backing>> {
         let numbers = tree.write(root)?;
+        let times = Times::new(clock, &Tree::read(root, &numbers)?, &tree);
         Ok(Arc::new(Backing {
             root: root.to_path_buf(),
             mounting,
@@ -218,6 +266,10 @@ impl Backing {
                 history: History::new(tree),
                 numbers,
                 identities,
+                times,
+                beside: None,
+                fails_writes: false,
+                recovery: None,
                 on_sync: None,
             }),
         }))
@@ -228,17 +280,68 @@ impl Backing {
         self.state.lock().on_sync = hook;
     }
 
+    /// Does it once, when all of the backing is about to be synced.
+    pub fn beside_next_sync_of_all(&self, act: impl FnOnce() + Send + 'static) {
+        self.state.lock().beside = Some(Box::new(act));
+    }
+
     /// Looks at the tree: what a crash could leave from now on.
     pub fn look(&self) -> std::io::Result<History> {
         let mut state = self.state.lock();
-        let tree = Tree::read(&self.root, &state.numbers)?;
+        let tree = state.read(&self.root)?;
         state.history.note(tree);
         Ok(state.history.clone())
     }
 
     /// The tree as it is.
     pub fn tree(&self) -> std::io::Result<Tree> {
-        Tree::read(&self.root, &self.state.lock().numbers)
+        self.state.lock().read(&self.root)
+    }
+
+    /// A recovery begins.
+    pub fn recovery_begins(&self) {
+        let mut state = self.state.lock();
+        let nodes = state.history.newest().nodes.iter();
+        let privileged = nodes.filter(|(_, node)| node.mode & PRIVILEGE_BITS != 0);
+        let privileged = privileged.map(|(inode, _)| *inode).collect();
+        state.recovery = Some(Recovering {
+            privileged,
+            violation: None,
+        });
+    }
+
+    /// It has ended; the error is what it did that it must not.
+    pub fn recovery_ended(&self) -> Result<(), String> {
+        let recovery = self.state.lock().recovery.take();
+        match recovery.and_then(|recovery| recovery.violation) {
+            Some(violation) => Err(violation),
+            None => Ok(()),
+        }
+    }
+
+    /// A file is about to be written, or synced. In a recovery it has no set-id bits yet that it did not have before:
+    /// with those it could run before it has all its bytes.
+    pub fn before_write(&self, file: FileIdentity) -> Option<std::io::Error> {
+        let mut state = self.state.lock();
+        if state.fails_writes {
+            return Some(rustix::io::Errno::IO.into());
+        }
+        let inode = state.numbers.inode(file.inode);
+        let recovery = state.recovery.as_mut()?;
+        if recovery.privileged.contains(&inode) {
+            return None;
+        }
+        let mode = mode_of(&self.root, file.inode).unwrap_or_default();
+        if mode & PRIVILEGE_BITS != 0 {
+            let violation = format!("inode {inode} has mode {mode:o} before it has its data");
+            recovery.violation.get_or_insert(violation);
+        }
+        None
+    }
+
+    /// Whether what is about to be written to files fails.
+    pub fn fail_writes(&self, fails: bool) {
+        self.state.lock().fails_writes = fails;
     }
 
     /// The inodes' identities, for the next incarnation.
@@ -261,7 +364,7 @@ impl Observer for Backing {
         let (number, generation) = match state.identities.by_inode.get(&inode) {
             Some(known) => *known,
             None => {
-                let live = Tree::read(&self.root, &state.numbers).ok()?;
+                let live = state.read(&self.root).ok()?;
                 state.identities.draw(inode, &live)
             }
         };
@@ -275,8 +378,29 @@ impl Observer for Backing {
         self.mounting
     }
 
+    fn changed_ns(&self, real: FileIdentity, real_ns: i128) -> i128 {
+        let mut state = self.state.lock();
+        let inode = state.numbers.inode(real.inode);
+        state.times.of(inode, real_ns)
+    }
+
+    fn change_clock_ns(&self) -> Option<i128> {
+        Some(self.state.lock().times.now())
+    }
+
+    fn booted_ns(&self) -> i128 {
+        self.state.lock().times.booted()
+    }
+
     fn before_sync(&self) {
         self.call_hook();
+    }
+
+    fn before_sync_of_all(&self) {
+        let beside = self.state.lock().beside.take();
+        if let Some(beside) = beside {
+            beside();
+        }
     }
 
     fn synced(&self, what: Synced) {

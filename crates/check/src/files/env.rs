@@ -2,17 +2,20 @@
 //! loses what was not synced), and pools that were just made.
 
 use super::backing::Backing;
+use super::clock::Clock;
 use forebay::internals::MarkFiles;
 use forebay::unstable::MarkWatcher;
 use forebay::{MarkPlace, Pool, PoolOptions};
 use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, Synced};
+use forebay_harness::files::{CAPABILITY, CAPABILITY_VALUE, EXTENDED};
 use forebay_harness::{TempDir, memory_folder, temporary_folder};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
+use rustix::fs::XattrFlags;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The mark's file, in its folder.
@@ -81,6 +84,15 @@ fn new_pool(seed: u64) -> Result<Vec<u8>, String> {
     Ok(shadow.crash_state().durable().to_vec())
 }
 
+fn has_attribute(folder: &Path, name: &str, value: &[u8]) -> bool {
+    let file = folder.join("attributes");
+    let made = File::create(&file);
+    let set = made.map(|_| rustix::fs::setxattr(&file, name, value, XattrFlags::empty()));
+    // It goes with the folder at last.
+    let _ = std::fs::remove_file(&file);
+    matches!(set, Ok(Ok(())))
+}
+
 /// Bytes of the pool: some hundred blocks.
 const POOL_BYTES: u64 = 512 << 10;
 
@@ -95,6 +107,12 @@ pub struct TestEnv {
     pub own: Vec<u8>,
     /// One that has never seen the backing.
     pub other: Vec<u8>,
+    /// Whether the file system has extended attributes, and capabilities that this user may give.
+    pub has_extended: bool,
+    /// See [`TestEnv::has_extended`].
+    pub has_capabilities: bool,
+    /// The machine's clock: it counts changes of inodes.
+    pub clock: Clock,
 }
 
 impl TestEnv {
@@ -104,6 +122,9 @@ impl TestEnv {
         Ok(TestEnv {
             root: folder.path().join("root"),
             marks: folder.path().join("marks"),
+            has_extended: has_attribute(folder.path(), EXTENDED, b""),
+            has_capabilities: has_attribute(folder.path(), CAPABILITY, &CAPABILITY_VALUE),
+            clock: Clock::default(),
             own: new_pool(u64::MAX)?,
             other: new_pool(u64::MAX - 1)?,
             _folder: folder,

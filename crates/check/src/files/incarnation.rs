@@ -1,6 +1,7 @@
 //! One incarnation of a buffer: recovered from what a crash left, worked with, and crashed again and again.
 
 use super::backing::{Backing, History, Identities};
+use super::clock::Clock;
 use super::env::{MarkFolder, TestEnv, mark_place};
 use super::script::{self, Step};
 use super::worker::Worker;
@@ -29,6 +30,8 @@ pub struct Image {
     pub mark: Tree,
     /// Which mounting of the backing it is: another one after each power cut.
     pub mounting: u64,
+    /// The log is so short that it is full now and then.
+    pub has_short_log: bool,
 }
 
 /// A moment at which the power may fail.
@@ -38,6 +41,7 @@ pub struct Case {
     pub history: History,
     pub mark: History,
     pub mounting: u64,
+    pub has_short_log: bool,
     /// 0 during recovery; then one more than the steps that had been acknowledged.
     pub done: usize,
 }
@@ -62,6 +66,7 @@ impl Case {
             tree: self.history.sample(rng),
             mark: self.mark.sample(rng),
             mounting: self.mounting + 1,
+            has_short_log: self.has_short_log,
         }
     }
 }
@@ -86,11 +91,13 @@ pub struct Machine {
     side: Arc<VolatileDisk>,
     backing: Arc<Backing>,
     marks: Arc<Backing>,
+    has_short_log: bool,
     buffer: Option<Arc<FileBuffer>>,
 }
 
 /// Notes moments: a few of recovery, and in some steps one of the first.
 struct Recorder {
+    has_short_log: bool,
     rng: fastrand::Rng,
     marks_rng: fastrand::Rng,
     cases: Vec<Case>,
@@ -106,6 +113,8 @@ struct Recorder {
 const MOMENTS_OF_A_STEP: [u64; 4] = [8, 14, 14, 90];
 /// Moments of recovery that are noted: so many anywhere, and as many among the last.
 const RECOVERY_CASES: usize = 3;
+/// In one incarnation of so many a recovery fails in order first.
+const FAILS_FIRST_ONE_IN: u64 = 4;
 const LAST_MOMENTS: u64 = 60;
 /// Of the moments around a sync of the mark one in so many is noted.
 const MARK_MOMENTS_ONE_IN: u8 = 3;
@@ -127,13 +136,26 @@ pub struct Plan {
 impl Machine {
     pub fn start(env: &TestEnv, image: Image, identities: Identities) -> io::Result<Machine> {
         Ok(Machine {
+            has_short_log: image.has_short_log,
             shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
             side: Arc::new(
                 VolatileDisk::sparse("side", forebay_files::SIDE_BYTES, image.side)
                     .with_failed_sync(FailedSync::Pretends),
             ),
-            backing: Backing::new(&env.root, image.tree, identities, image.mounting)?,
-            marks: Backing::new(&env.marks, image.mark, Identities::default(), 0)?,
+            backing: Backing::new(
+                &env.root,
+                image.tree,
+                identities,
+                image.mounting,
+                &env.clock,
+            )?,
+            marks: Backing::new(
+                &env.marks,
+                image.mark,
+                Identities::default(),
+                0,
+                &Clock::default(),
+            )?,
             buffer: None,
         })
     }
@@ -176,6 +198,7 @@ impl Machine {
             tree: self.backing.tree()?,
             mark: self.marks.tree()?,
             mounting: self.backing.mounting(),
+            has_short_log: self.has_short_log,
         })
     }
 
@@ -185,17 +208,35 @@ impl Machine {
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
         let watcher = Rc::new(MarkFolder(Arc::clone(&self.marks)));
         forebay::unstable::set_mark_watcher(Some(watcher));
-        let buffer = FileBuffer::open_on(
-            FileBufferParts::new(
-                vec![Region::on_shadow(Arc::clone(&self.shadow))],
-                forebay::Backing::from_store(self.side.clone()),
-            )
+        self.backing.recovery_begins();
+        let parts = FileBufferParts::new(
+            vec![Region::on_shadow(Arc::clone(&self.shadow))],
+            forebay::Backing::from_store(self.side.clone()),
+        );
+        let parts = parts
             .mark(mark_place(env)?)
             .root(&env.root)
-            .runtime(options()),
-        )?;
+            .runtime(options());
+        let opened = FileBuffer::open_on(match self.has_short_log {
+            true => parts.log_bytes(SHORT_LOG_BYTES),
+            false => parts,
+        });
+        let done = self.backing.recovery_ended();
+        let buffer = opened?;
+        done.map_err(io::Error::other)?;
         self.buffer = Some(Arc::clone(&buffer));
         Ok(buffer)
+    }
+
+    /// In some incarnations a recovery before it may write to no file, and fails in order where it has to.
+    fn fail_first(&mut self, env: &TestEnv, seed: u64, incarnation: u64) {
+        if seed.is_multiple_of(FAILS_FIRST_ONE_IN) {
+            self.backing.fail_writes(true);
+            // Where nothing is to be written it is done, and killed.
+            drop(self.open(env, incarnation));
+            self.buffer = None;
+            self.backing.fail_writes(false);
+        }
     }
 
     /// The same alone; a panic is an error too.
@@ -225,6 +266,7 @@ impl Recorder {
     /// Notes nothing, but counts.
     fn counting() -> Recorder {
         Recorder {
+            has_short_log: false,
             rng: fastrand::Rng::with_seed(0),
             marks_rng: fastrand::Rng::with_seed(0),
             cases: Vec::new(),
@@ -235,8 +277,9 @@ impl Recorder {
     }
 
     /// For an incarnation whose recovery passes so many moments.
-    fn new(seed: u64, moments: u64) -> Recorder {
+    fn new(seed: u64, moments: u64, has_short_log: bool) -> Recorder {
         let mut recorder = Recorder {
+            has_short_log,
             rng: fastrand::Rng::with_seed(seed),
             marks_rng: fastrand::Rng::with_seed(!seed),
             ..Recorder::counting()
@@ -272,6 +315,7 @@ impl Recorder {
             history: backing.look().expect("the scratch directory is readable"),
             mark: marks.look().expect("the mark's folder is readable"),
             mounting: backing.mounting(),
+            has_short_log: self.has_short_log,
             done: self.done,
         });
     }
@@ -288,14 +332,37 @@ impl Observer for Watcher {
         self.0.mounting()
     }
 
+    fn changed_ns(&self, real: FileIdentity, real_ns: i128) -> i128 {
+        self.0.changed_ns(real, real_ns)
+    }
+
+    fn change_clock_ns(&self) -> Option<i128> {
+        Observer::change_clock_ns(&*self.0)
+    }
+
+    fn booted_ns(&self) -> i128 {
+        self.0.booted_ns()
+    }
+
     fn before_sync(&self) {
         self.0.before_sync();
+    }
+
+    fn before_sync_of_all(&self) {
+        self.0.before_sync_of_all();
     }
 
     fn synced(&self, what: observe::Synced) {
         self.0.synced(what);
     }
+
+    fn failure(&self, file: FileIdentity) -> Option<io::Error> {
+        self.0.before_write(file)
+    }
 }
+
+/// Of two halves, each of which a few long values fill.
+const SHORT_LOG_BYTES: u64 = 128 << 10;
 
 fn options() -> RuntimeOptions {
     RuntimeOptions::default()
@@ -322,6 +389,7 @@ fn count_moments(env: &TestEnv, plan: &Plan) -> Result<u64, String> {
     let mut machine = machine.map_err(|error| error.to_string())?;
     let recorder = Arc::new(Mutex::new(Recorder::counting()));
     machine.record(&recorder);
+    machine.fail_first(env, plan.seed, plan.number);
     machine.recover(env, plan.number)?;
     let moments = recorder.lock().moments;
     Ok(moments)
@@ -330,9 +398,10 @@ fn count_moments(env: &TestEnv, plan: &Plan) -> Result<u64, String> {
 /// Runs it. The error is a violation in words.
 pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
     let moments = count_moments(env, &plan)?;
+    let has_short_log = plan.image.has_short_log;
     let machine = Machine::start(env, plan.image, plan.identities);
     let mut machine = machine.map_err(|error| error.to_string())?;
-    let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments)));
+    let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments, has_short_log)));
     machine.record(&recorder);
     let mut incarnation = Incarnation {
         cases: Vec::new(),
@@ -343,12 +412,13 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
     };
     let mut rng = fastrand::Rng::with_seed(plan.seed ^ 0x5eed);
     let ran = caught(|| {
+        machine.fail_first(env, plan.seed, plan.number);
         let opened = machine.open(env, plan.number);
         let buffer = opened.map_err(|error| format!("recovery: {error}"))?;
         let found = machine.backing.tree().map_err(|error| error.to_string())?;
         verify(&plan.legal, &found)?;
         incarnation.models.push(Model::of(&found));
-        let mut worker = Worker::new(buffer, &env.root);
+        let mut worker = Worker::new(buffer, &env.root, &machine.backing);
         recorder.lock().next_step();
         let take = |incarnation: &mut Incarnation, worker: &mut Worker<'_>, step: Step| {
             let fails = matches!(step, Step::WorkFailing);
@@ -364,6 +434,14 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
         };
         while incarnation.steps.len() < plan.steps {
             for step in script::draw(&mut rng, incarnation.newest(), &worker.open()) {
+                let is_missing = match step {
+                    Step::SetExtended(..) => !env.has_extended,
+                    Step::GiveCapability(_) => !env.has_capabilities,
+                    _ => false,
+                };
+                if is_missing {
+                    continue;
+                }
                 take(&mut incarnation, &mut worker, step)?;
             }
         }

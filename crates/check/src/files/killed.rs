@@ -3,7 +3,7 @@
 
 use super::incarnation::{Case, Image, Incarnation};
 use super::script::{self, Step};
-use forebay_harness::files::{FILE_MODE, File, Inode, Kind, Model, Node, Thing, Tree};
+use forebay_harness::files::{Changed, FILE_MODE, File, Inode, Kind, Model, Node, Thing, Tree};
 use forebay_pmem::shadow::Distribution;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +27,7 @@ impl Case {
             tree: (**self.history.newest()).clone(),
             mark: (**self.mark.newest()).clone(),
             mounting: self.mounting,
+            has_short_log: self.has_short_log,
         }
     }
 }
@@ -122,6 +123,10 @@ fn make(tree: &mut Tree, inode: Inode, path: &Path, bytes: &[u8]) {
         Node {
             kind,
             mode: FILE_MODE,
+            extended: None,
+            owner: rustix::process::geteuid().as_raw(),
+            has_capability: false,
+            changed: Changed::default(),
         },
     );
     let entry = tree.entry(path);

@@ -4,6 +4,7 @@
 //! acknowledged.
 
 mod backing;
+mod clock;
 mod env;
 mod incarnation;
 mod killed;
@@ -21,6 +22,8 @@ use std::hash::{Hash, Hasher};
 
 /// Incarnations of a story, one after a crash of the other.
 const INCARNATIONS: usize = 3;
+/// One story in so many has a short log.
+const SHORT_LOG_ONE_IN: u64 = 3;
 /// Images of each.
 const SAMPLES: usize = 2;
 
@@ -39,7 +42,9 @@ pub fn run(
         tree: Default::default(),
         mark: Default::default(),
         mounting: 0,
+        has_short_log: seed.is_multiple_of(SHORT_LOG_ONE_IN),
     };
+    env.clock.reset();
     let mut past = Vec::new();
     let mut losses = fastrand::Rng::with_seed(!seed);
     let mut identities = Identities::default();

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub enum Step {
     /// A new file, opened.
     Create(PathBuf),
+    /// The same with set-id bits.
+    CreateProgram(PathBuf),
     MakeDirectory(PathBuf),
     MakeLink(PathBuf, OsString),
     Link(PathBuf, PathBuf),
@@ -27,6 +29,16 @@ pub enum Step {
     Allocate(Id, Space, usize, usize),
     /// Another mode, not by way of the buffer.
     SetMode(PathBuf, u32),
+    /// Another mode, not by way of the buffer, which is not told; the backing is synced then, as by others.
+    OthersMode(PathBuf, u32),
+    /// Another mode, durable when it returns, but for set-id bits.
+    ChangeMode(PathBuf, u32),
+    /// Another owner, durable when it returns.
+    ChangeOwner(PathBuf, u32),
+    /// A capability.
+    GiveCapability(PathBuf),
+    /// A value of the extended attribute; none removes it.
+    SetExtended(PathBuf, Option<Vec<u8>>),
     Sync(Id, SyncKind),
     SyncDirectory(PathBuf),
     Drain(Id),
@@ -34,6 +46,10 @@ pub enum Step {
     Suspend(Id),
     Resume(Id),
     SyncBacking,
+    /// A new log of names and attributes begins.
+    NewLog,
+    /// The same, and a file is synced while it is being made.
+    NewLogBeside(Id),
     /// What background threads would do.
     Work,
     /// The same, and the first sync of the file beside the pool fails.
@@ -64,16 +80,31 @@ const WHOLE_BYTES_MAX: usize = 8 << 10;
 const SPLIT_BYTES: std::ops::Range<usize> = 64 << 10..80 << 10;
 /// Transactions of a write that is split end at multiples of this.
 const SPLIT_STEP_BYTES: usize = 512;
-const MODES: [u32; 3] = [0o600, 0o640, 0o755];
+/// The last one is for root, whose writes leave it.
+const MODES: [u32; 4] = [0o600, 0o640, 0o755, 0o4755];
+/// What a program is made with.
+pub const PROGRAM_MODE: u32 = 0o4755;
+/// Owners that files get, where this user may give them away.
+const OWNERS: [u32; 3] = [0, 1000, 2000];
+/// A longer value is not recorded in the log, which says so of 7 KiB.
+const VALUE_BYTES_MAX: usize = 7 << 10;
 
 /// Draws what is done next; nothing if the dice show something that cannot be.
 pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
-    let phrase = match rng.u8(..48) {
+    let phrase = match rng.u8(..66) {
         0..=5 => cut_and_written(rng, model, open),
         6 | 7 => given_back(rng, model, open),
         8 | 9 => gathered(rng, model),
         10 => split(rng, model, open),
         11 => opened_changed(rng, model, open),
+        12..=14 => attributes_and_bytes(rng, model, open),
+        15 => changed_twice(rng, model, open),
+        16 => settled_beside(rng, model),
+        17 | 18 => others_between(rng, model, open),
+        19 | 20 => capable(rng, model, open),
+        21 => recorded_again(rng, model, open),
+        22 => program(rng, model),
+        23 | 24 => filled(rng, model),
         _ => one(rng, model, open).map(|step| vec![step]),
     };
     phrase.unwrap_or_default()
@@ -83,6 +114,11 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
 pub fn ending(rng: &mut fastrand::Rng, model: &Model) -> Vec<Step> {
     let name = free(rng, model).map(Step::MakeDirectory);
     name.into_iter().chain([Step::End]).collect()
+}
+
+fn mode(rng: &mut fastrand::Rng) -> u32 {
+    let last = usize::from(rustix::process::geteuid().is_root());
+    MODES[rng.usize(..MODES.len() - 1 + last)]
 }
 
 /// What seldom comes about by chance: a file that the pool had is others', and shorter.
@@ -133,7 +169,7 @@ fn opened_changed(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option
     if open.contains(&file) {
         return None;
     }
-    let mode = *rng.choice(&MODES)?;
+    let mode = mode(rng);
     let first = match rng.u8(..3) {
         0 => Step::Sync(file, SyncKind::Data),
         1 => Step::Append(file, content(rng), true),
@@ -178,8 +214,148 @@ fn cut_and_written(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Optio
     Some(steps)
 }
 
+/// What programs do that copy files with their attributes, and a write after it.
+fn attributes_and_bytes(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let path = path_of(model, file)?;
+    let mut steps = vec![
+        extend(rng, model, path.clone()),
+        Step::ChangeMode(path.clone(), mode(rng)),
+        Step::Append(file, content(rng), rng.bool()),
+        Step::Sync(file, SyncKind::All),
+        owner(rng, path),
+        Step::Append(file, content(rng), rng.bool()),
+        Step::Drain(file),
+    ];
+    steps.truncate(rng.usize(2..=7));
+    Some(steps)
+}
+
+/// A mode that the buffer has recorded, then one that it has not.
+fn changed_twice(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let path = path_of(model, file)?;
+    Some(vec![
+        Step::ChangeMode(path.clone(), 0o711),
+        Step::SetMode(path, 0o600),
+        Step::Sync(file, SyncKind::All),
+    ])
+}
+
+/// The same of a file that nothing but its attributes is told of, while a new log is being made that does not know it.
+fn settled_beside(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
+    let path = free(rng, model)?;
+    let file = model.next_id();
+    Some(vec![
+        Step::Create(path.clone()),
+        Step::SyncBacking,
+        Step::ChangeMode(path.clone(), 0o711),
+        Step::SetMode(path, 0o600),
+        Step::NewLogBeside(file),
+        Step::NewLog,
+    ])
+}
+
+/// What others change without a word, and then the buffer.
+fn others_between(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let path = match rng.bool() {
+        true => path_of(model, *rng.choice(open)?)?,
+        false => pick(rng, model, true)?,
+    };
+    let mut steps = vec![
+        Step::ChangeMode(path.clone(), 0o755),
+        Step::OthersMode(path.clone(), mode(rng)),
+        extend(rng, model, path.clone()),
+        Step::ChangeMode(path, 0o751),
+    ];
+    steps.truncate(rng.usize(2..=4));
+    Some(steps)
+}
+
+/// A capability, given to what was written before.
+fn capable(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let path = path_of(model, file)?;
+    let mut steps = vec![
+        Step::Append(file, content(rng), rng.bool()),
+        Step::GiveCapability(path),
+    ];
+    if rng.bool() {
+        steps.push(Step::Sync(file, SyncKind::Data));
+    }
+    steps.push(Step::Sync(file, SyncKind::All));
+    Some(steps)
+}
+
+/// Modes that are recorded, past the log, and recorded.
+fn recorded_again(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let path = path_of(model, file)?;
+    let mut steps = vec![
+        Step::ChangeMode(path.clone(), 0o711),
+        Step::SetMode(path.clone(), 0o600),
+        Step::ChangeMode(path.clone(), 0o640),
+        Step::Sync(file, SyncKind::All),
+        Step::ChangeMode(path, 0o755),
+    ];
+    steps.truncate(rng.usize(3..=5));
+    Some(steps)
+}
+
+/// What is made with set-id bits, and gets its bytes.
+fn program(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
+    let path = free(rng, model)?;
+    let file = model.next_id();
+    let bytes = content(rng);
+    Some(vec![
+        Step::CreateProgram(path),
+        Step::Append(file, bytes, true),
+    ])
+}
+
+fn owner(rng: &mut fastrand::Rng, path: PathBuf) -> Step {
+    let user = rustix::process::geteuid();
+    match user.is_root() {
+        true => Step::ChangeOwner(path, OWNERS[rng.usize(..OWNERS.len())]),
+        false => Step::ChangeOwner(path, user.as_raw()),
+    }
+}
+
+/// Values that fill a short log.
+fn filled(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
+    let path = pick_with_mode(rng, model)?;
+    let count = rng.usize(3..7);
+    let values = (0..count).map(|_| {
+        let byte = rng.u8(1..);
+        let len = VALUE_BYTES_MAX - rng.usize(..1000);
+        Step::SetExtended(path.clone(), Some(vec![byte; len]))
+    });
+    Some(values.collect())
+}
+
+/// Another value of the extended attribute, or none any more.
+fn extend(rng: &mut fastrand::Rng, model: &Model, path: PathBuf) -> Step {
+    let len = match rng.u8(..16) {
+        0 => VALUE_BYTES_MAX + rng.usize(..2000),
+        1 => VALUE_BYTES_MAX - rng.usize(..2),
+        2..=4 => rng.usize(..2000),
+        _ => rng.usize(..100),
+    };
+    let is_removed = rng.u8(..4) == 0 && model.has_extended(&path);
+    let byte = rng.u8(1..);
+    let value = (!is_removed).then(|| (0..len).map(|at| byte ^ (at >> 3) as u8).collect());
+    Step::SetExtended(path, value)
+}
+
+/// A name of an open file.
+fn path_of(model: &Model, file: Id) -> Option<PathBuf> {
+    let mut names = model.names.iter();
+    let found = names.find(|(_, id)| **id == file);
+    found.map(|(path, _)| path.clone())
+}
+
 fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
-    let step = match rng.u8(..47) {
+    let step = match rng.u8(..52) {
         0..=2 => Step::Create(free(rng, model)?),
         3 => Step::MakeDirectory(free(rng, model)?),
         4 => Step::MakeLink(free(rng, model)?, OsString::from("a/b")),
@@ -211,13 +387,17 @@ fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
         36 => Step::Suspend(*rng.choice(open)?),
         37 => Step::Resume(*rng.choice(open)?),
         38 => Step::SyncBacking,
-        39 | 40 => Step::SetMode(pick_with_mode(rng, model)?, *rng.choice(&MODES)?),
+        39 | 40 => Step::SetMode(pick_with_mode(rng, model)?, mode(rng)),
         41 => Step::SyncDirectory(pick(rng, model, true)?),
         42 | 43 => {
             let spaces = [Space::Grown, Space::Kept, Space::Punched, Space::Punched];
             let (offset, len) = (rng.usize(..FILE_BYTES_MAX), rng.usize(1..2000));
             Step::Allocate(*rng.choice(open)?, *rng.choice(&spaces)?, offset, len)
         }
+        44 | 45 => Step::ChangeMode(pick_with_mode(rng, model)?, mode(rng)),
+        46 => owner(&mut rng.clone(), pick_with_mode(rng, model)?),
+        49 => Step::NewLog,
+        47 | 48 => extend(rng, model, pick_with_mode(&mut rng.clone(), model)?),
         _ => Step::Work,
     };
     Some(step)
@@ -315,8 +495,15 @@ fn pick_file(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
 
 /// What a step makes of the model once it is acknowledged. Returns the file it opened.
 pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
+    if let Some(file) = changed_file(step) {
+        model.written(file);
+    }
     match step {
         Step::Create(path) => return Some(model.make(path, Thing::File(Default::default()))),
+        Step::CreateProgram(path) => {
+            let program = Thing::File(Default::default());
+            return Some(model.make_with_mode(path, program, PROGRAM_MODE));
+        }
         Step::MakeDirectory(path) => drop(model.make(path, Thing::Directory)),
         Step::MakeLink(path, target) => drop(model.make(path, Thing::Link(target.clone()))),
         Step::Link(from, to) => {
@@ -338,6 +525,18 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
             allocate(model.file(*file), *space, *offset, *len)
         }
         Step::SetMode(path, mode) => model.set_mode(path, *mode),
+        Step::ChangeMode(path, mode) => model.change_mode(path, *mode),
+        Step::OthersMode(path, mode) => {
+            model.others_mode(path, *mode);
+            model.backing_synced();
+        }
+        Step::ChangeOwner(path, owner) => model.change_owner(path, *owner),
+        Step::GiveCapability(path) => model.give_capability(path),
+        Step::SetExtended(path, value) => {
+            let is_short = |value: &Vec<u8>| value.len() <= VALUE_BYTES_MAX;
+            let durable = value.as_ref().is_none_or(is_short);
+            model.set_extended(path, value.clone(), durable);
+        }
         Step::SyncDirectory(path) => model.sync_mode(model.names[path]),
         Step::Sync(file, kind) => {
             model.file(*file).sync();
@@ -347,17 +546,34 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
         }
         Step::Drain(file) => model.file(*file).sync(),
         Step::SyncBacking => {
+            model.sync_modes();
             for thing in model.things.values_mut() {
                 if let Thing::File(file) = thing {
                     file.sync();
                 }
             }
         }
+        Step::NewLog => model.sync_modes(),
+        Step::NewLogBeside(file) => {
+            model.file(*file).sync();
+            model.sync_modes();
+        }
         Step::Suspend(file) => model.file(*file).is_shared = true,
         Step::Resume(file) => model.file(*file).is_shared = false,
         Step::Close(_) | Step::Work | Step::WorkFailing | Step::End => {}
     }
     None
+}
+
+/// The file whose content a step changes.
+fn changed_file(step: &Step) -> Option<Id> {
+    match step {
+        Step::Write(file, ..)
+        | Step::Append(file, ..)
+        | Step::Truncate(file, _)
+        | Step::Allocate(file, ..) => Some(*file),
+        _ => None,
+    }
 }
 
 fn allocate(file: &mut File, space: Space, offset: usize, len: usize) {
@@ -372,6 +588,31 @@ fn allocate(file: &mut File, space: Space, offset: usize, len: usize) {
 /// What a crash in the midst of a step may leave beside what was before it and what is after: a file
 /// that others use is written in part, and of a large write any part up to some transaction is there.
 pub fn in_part(step: &Step, before: &Model) -> Vec<Model> {
+    let mut models = written_in_part(step, before);
+    match step {
+        // It was made and not recorded: then a crash leaves what both allow.
+        Step::ChangeMode(path, _)
+        | Step::ChangeOwner(path, _)
+        | Step::SetExtended(path, _)
+        | Step::GiveCapability(path) => {
+            let mut made = before.clone();
+            made.loosen(path);
+            apply(step, &mut made);
+            models.push(made);
+        }
+        // What the content loses is taken before.
+        _ => {
+            if let Some(file) = changed_file(step) {
+                let mut taken = before.clone();
+                taken.written(file);
+                models.push(taken);
+            }
+        }
+    }
+    models
+}
+
+fn written_in_part(step: &Step, before: &Model) -> Vec<Model> {
     let (file, offset, bytes, durable) = match step {
         Step::Write(file, offset, bytes, durable) => (*file, *offset, bytes, *durable),
         Step::Append(file, bytes, durable) => (*file, before.content(*file).len(), bytes, *durable),
@@ -380,6 +621,7 @@ pub fn in_part(step: &Step, before: &Model) -> Vec<Model> {
     let written = |len: usize, durable: bool| {
         let mut model = before.clone();
         model.file(file).write(offset, &bytes[..len], durable);
+        model.written(file);
         model
     };
     let mut models = Vec::new();

@@ -1,8 +1,13 @@
 //! The program: does steps, and reads what it has open.
 
-use super::script::{Space, Step};
-use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
-use forebay_harness::files::{DIRECTORY_MODE, FILE_MODE, Id, Model};
+use super::backing::Backing;
+use super::script::{PROGRAM_MODE, Space, Step};
+use forebay_files::observe::{Observer, Synced};
+use forebay_files::{AttributeChange, BufferedFile, Directory};
+use forebay_files::{FileBuffer, FileIdentity, SyncKind};
+use forebay_harness::files::{CAPABILITY, CAPABILITY_VALUE, DIRECTORY_MODE, EXTENDED};
+use forebay_harness::files::{FILE_MODE, Id, Model};
+use rustix::fs::XattrFlags;
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,15 +20,17 @@ use std::sync::Arc;
 pub struct Worker<'a> {
     buffer: Arc<FileBuffer>,
     root: &'a Path,
+    backing: &'a Backing,
     open: BTreeMap<Id, Arc<BufferedFile>>,
 }
 
 impl Worker<'_> {
     /// One that has opened nothing yet.
-    pub fn new(buffer: Arc<FileBuffer>, root: &Path) -> Worker<'_> {
+    pub fn new<'a>(buffer: Arc<FileBuffer>, root: &'a Path, backing: &'a Backing) -> Worker<'a> {
         Worker {
             buffer,
             root,
+            backing,
             open: BTreeMap::new(),
         }
     }
@@ -36,13 +43,16 @@ impl Worker<'_> {
     /// Does a step.
     pub fn act(&mut self, step: &Step, opened: Option<Id>, before: &Model) -> io::Result<()> {
         match step {
-            Step::Create(path) | Step::Open(path) => {
+            Step::Create(path) | Step::CreateProgram(path) | Step::Open(path) => {
                 let (directory, name) = self.place(path)?;
                 let flags = match step {
-                    Step::Create(_) => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-                    _ => OFlags::RDWR,
+                    Step::Open(_) => OFlags::RDWR,
+                    _ => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
                 };
-                let mode = Mode::from_raw_mode(FILE_MODE);
+                let mode = Mode::from_raw_mode(match step {
+                    Step::CreateProgram(_) => PROGRAM_MODE,
+                    _ => FILE_MODE,
+                });
                 let file = directory.open(name, flags | OFlags::CLOEXEC, mode)?;
                 let file = self.buffer.adopt(file.descriptor)?;
                 self.open.insert(opened.expect("it has a name"), file);
@@ -91,6 +101,35 @@ impl Worker<'_> {
                 rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode))?;
                 self.buffer.attributes_changed(FileIdentity::of(&file)?);
             }
+            Step::ChangeMode(path, mode) => self.change(path, AttributeChange::Mode(*mode))?,
+            Step::OthersMode(path, mode) => {
+                let mode = Mode::from_raw_mode(*mode);
+                rustix::fs::chmod(self.root.join(path), mode)?;
+                self.backing.synced(Synced::Everything);
+            }
+            Step::ChangeOwner(path, owner) => {
+                let user = Some(*owner);
+                self.change(path, AttributeChange::Owner { user, group: None })?;
+            }
+            Step::GiveCapability(path) => {
+                let change = AttributeChange::Set {
+                    name: OsStr::new(CAPABILITY),
+                    value: &CAPABILITY_VALUE,
+                    flags: XattrFlags::empty(),
+                };
+                self.change(path, change)?;
+            }
+            Step::SetExtended(path, value) => {
+                let change = match value {
+                    Some(value) => AttributeChange::Set {
+                        name: OsStr::new(EXTENDED),
+                        value,
+                        flags: XattrFlags::empty(),
+                    },
+                    None => AttributeChange::Remove(OsStr::new(EXTENDED)),
+                };
+                self.change(path, change)?;
+            }
             Step::SyncDirectory(path) => {
                 let directory = File::open(self.root.join(path))?;
                 self.buffer.directory(directory.into())?.sync()?;
@@ -100,6 +139,17 @@ impl Worker<'_> {
             Step::Suspend(file) => self.open[file].suspend()?,
             Step::Resume(file) => self.open[file].resume(),
             Step::SyncBacking => self.buffer.sync_backing()?,
+            Step::NewLog => self.buffer.begin_new_log()?,
+            Step::NewLogBeside(file) => {
+                let file = Arc::clone(&self.open[file]);
+                let (told, done) = std::sync::mpsc::channel();
+                self.backing.beside_next_sync_of_all(move || {
+                    // The other end waits for it.
+                    let _ = told.send(file.sync(SyncKind::All));
+                });
+                self.buffer.begin_new_log()?;
+                done.try_recv().expect("all was synced")?;
+            }
             Step::Work => self.buffer.work_once()?,
             // What it could not do is still to be done.
             Step::WorkFailing => drop(self.buffer.work_once()),
@@ -149,6 +199,12 @@ impl Worker<'_> {
         if before.names.values().filter(|id| **id == victim).count() == 1 {
             self.open.remove(&victim);
         }
+    }
+
+    fn change(&self, path: &Path, change: AttributeChange<'_>) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let inode = rustix::fs::open(self.root.join(path), flags, Mode::empty())?;
+        self.buffer.change_attributes(inode, &change).map(drop)
     }
 
     /// The directory of a path, and the last name.

@@ -97,5 +97,6 @@ fn files_report(recovery: &FilesRecovery) -> Value {
         "names_made": texts(&recovery.names_made),
         "saved_to": texts(&recovery.saved_to),
         "complaints": recovery.complaints,
+        "attributes_left": recovery.attributes_left,
     })
 }

@@ -10,6 +10,7 @@
 //! * the backing's file is never longer than ours, so what it gains reads as zeroes;
 //! * bytes that are neither in the pool nor durable in the backing are in `unsynced`.
 
+mod attributes;
 mod give_back;
 mod membership;
 mod pooled;
@@ -179,8 +180,15 @@ impl Content {
         }
     }
 
-    /// Mode, owner or times changed in the backing.
+    /// Mode, owner, times or extended attributes changed in the backing, past the log.
     pub(crate) fn attributes_changed(&self) {
+        let naming = &self.shared.naming;
+        naming.changed_without_record(self.target.identity());
+        self.awaits_backing();
+    }
+
+    /// Attributes were changed and not recorded: the next sync is to see to that in the backing.
+    pub(crate) fn awaits_backing(&self) {
         self.write_state().unsynced.attributes = true;
         self.needs_sync.store(true, Ordering::Release);
     }

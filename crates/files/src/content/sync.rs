@@ -84,7 +84,10 @@ impl Content {
     fn sync_descriptor(&self, kind: SyncKind) -> io::Result<()> {
         match kind {
             SyncKind::Data => self.target.sync_data(),
-            SyncKind::All => self.target.sync_all(),
+            SyncKind::All => {
+                let sync = || self.target.sync_all();
+                self.shared.naming.settle(self.target.identity(), &sync)
+            }
         }
     }
 

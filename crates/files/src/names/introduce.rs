@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::MutexGuard;
 
-use super::media::Record;
-use super::space::{NameSpace, Place, Seen};
+use super::record::Record;
+use super::space::{Identity, NameSpace, Place, Seen};
 use super::{Inner, Names};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
@@ -18,7 +20,92 @@ pub(super) enum Need {
     Passing,
 }
 
+/// Why an operation cannot be begun yet, or at all.
+pub(super) enum Stop<H> {
+    /// What others made has to be durable before the log may tell of it. The names are not locked meanwhile.
+    Unsynced {
+        handle: H,
+        seen: Box<Seen>,
+        /// It is what the operation is about, not a directory on the way.
+        is_subject: bool,
+    },
+    Error(io::Error),
+}
+
+impl<H> From<io::Error> for Stop<H> {
+    fn from(error: io::Error) -> Stop<H> {
+        Stop::Error(error)
+    }
+}
+
+/// The names, locked for an operation that may have to be begun again.
+pub(super) struct Locked<'a> {
+    inner: MutexGuard<'a, Inner>,
+    /// What was synced for it.
+    synced: Vec<Identity>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Inner {
+        &mut self.inner
+    }
+}
+
+impl Locked<'_> {
+    /// What others made since the last sync may be lost with them.
+    fn must_sync(&self, seen: &Seen) -> bool {
+        seen.made_ns >= self.synced_ns && !self.synced.contains(&seen.identity)
+    }
+}
+
 impl<S: NameSpace> Names<S> {
+    /// Locks the names with room in the log, and does what an operation needs before anything is changed: `prepare` is
+    /// repeated when what it found unsynced has been synced.
+    ///
+    /// # Errors
+    /// `prepare`'s, the backing's or the pool's.
+    pub(super) fn begin_operation<T>(
+        &self,
+        sync: Option<&dyn Fn() -> io::Result<()>>,
+        mut prepare: impl FnMut(&mut Locked<'_>) -> Result<T, Stop<S::Handle>>,
+    ) -> io::Result<(MutexGuard<'_, Inner>, T)> {
+        let mut synced = Vec::new();
+        loop {
+            let mut locked = Locked {
+                inner: self.lock_with_room()?,
+                synced,
+            };
+            let (handle, seen, is_subject) = match prepare(&mut locked) {
+                Ok(prepared) => return Ok((locked.inner, prepared)),
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Unsynced {
+                    handle,
+                    seen,
+                    is_subject,
+                }) => (handle, seen, is_subject),
+            };
+            let Locked {
+                inner,
+                synced: done,
+            } = locked;
+            drop(inner);
+            match sync.filter(|_| is_subject) {
+                Some(sync) => sync()?,
+                None => self.sync_found(&handle, &seen)?,
+            }
+            synced = done;
+            synced.push(seen.identity);
+        }
+    }
+
     /// The id by which an open inode is found after a crash, from now until it is released.
     ///
     /// # Errors
@@ -28,14 +115,18 @@ impl<S: NameSpace> Names<S> {
         handle: &S::Handle,
         sync: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<FileId> {
-        let mut inner = self.lock();
-        self.make_room(&mut inner)?;
-        let seen = self.space.seen(handle)?;
-        let id = match self.introduced(&mut inner, handle, &seen, sync) {
-            // The name it was opened by is gone, or it is not below the root.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::EXDEV)) => None,
-            found => found?,
-        };
+        let (mut inner, id) = self.begin_operation(Some(sync), |inner| {
+            let seen = self.space.seen(handle)?;
+            match self.introduced(inner, handle, &seen) {
+                // The name it was opened by is gone, or it is not below the root.
+                Err(Stop::Error(error))
+                    if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::EXDEV)) =>
+                {
+                    Ok(None)
+                }
+                found => found,
+            }
+        })?;
         let id = id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
         inner.held.insert(id);
         Ok(id)
@@ -44,11 +135,10 @@ impl<S: NameSpace> Names<S> {
     /// The id of an open inode, introduced by one of its names; none if it has no name.
     pub(super) fn introduced(
         &self,
-        inner: &mut Inner,
+        inner: &mut Locked<'_>,
         handle: &S::Handle,
         seen: &Seen,
-        sync: &dyn Fn() -> io::Result<()>,
-    ) -> io::Result<Option<FileId>> {
+    ) -> Result<Option<FileId>, Stop<S::Handle>> {
         if let Some(id) = inner.table.find(&seen.identity)
             && inner.introduced.contains(&id)
             && inner
@@ -68,29 +158,49 @@ impl<S: NameSpace> Names<S> {
         let (directory, parent) = self.walk(inner, &path)?;
         match self.space.look(&directory, &name)? {
             Some(there) if there.identity == seen.identity => {}
-            _ => return Err(moved_by_others()),
+            _ => return Err(moved_by_others().into()),
         }
         let place = Place { parent, name };
-        if inner.must_sync(seen) {
-            sync()?;
+        let is_known = inner.table.find(&seen.identity).is_some();
+        if !is_known && inner.must_sync(seen) {
+            return Err(Stop::Unsynced {
+                handle: handle.clone(),
+                seen: Box::new(seen.clone()),
+                is_subject: true,
+            });
         }
         let id = self.ensure(inner, &directory, seen, place, Need::Passing)?;
         Ok(Some(id))
     }
 
     /// The id of a directory, introduced.
-    pub(super) fn directory(&self, inner: &mut Inner, handle: &S::Handle) -> io::Result<FileId> {
+    pub(super) fn directory(
+        &self,
+        inner: &mut Locked<'_>,
+        handle: &S::Handle,
+    ) -> Result<FileId, Stop<S::Handle>> {
         let seen = self.space.seen(handle)?;
-        let sync = || self.space.sync_inode(handle);
-        let id = self.introduced(inner, handle, &seen, &sync)?;
-        id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+        let id = self.introduced(inner, handle, &seen)?;
+        id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT).into())
+    }
+
+    /// Makes durable what others made. A sync of the whole backing does so for all that was made before.
+    pub(super) fn sync_found(&self, handle: &S::Handle, seen: &Seen) -> io::Result<()> {
+        if seen.is_directory() {
+            return self.space.sync_inode(handle);
+        }
+        let now_ns = self.space.now_ns();
+        self.space.sync_all()?;
+        let mut inner = self.lock();
+        inner.synced_ns = inner.synced_ns.max(now_ns);
+        Ok(())
     }
 
     fn walk(
         &self,
-        inner: &mut Inner,
+        inner: &mut Locked<'_>,
         path: &[std::ffi::OsString],
-    ) -> io::Result<(S::Handle, FileId)> {
+    ) -> Result<(S::Handle, FileId), Stop<S::Handle>> {
         let mut directory = self.space.root();
         let mut parent = FileId::ROOT;
         for name in path {
@@ -99,6 +209,8 @@ impl<S: NameSpace> Names<S> {
             let place = Place { parent, name };
             parent = self.ensure(inner, &directory, &seen, place.clone(), Need::Lasting)?;
             directory = self.space.hold(&directory, &place.name)?;
+            // The file system that it is on will have to be synced.
+            self.space.seen(&directory)?;
         }
         Ok((directory, parent))
     }
@@ -113,13 +225,13 @@ impl<S: NameSpace> Names<S> {
     /// directory is: others may have moved it, or one on the way there.
     ///
     /// # Errors
-    /// The backing's or the pool's.
+    /// As [`Names::ensure`].
     pub(super) fn is_under(
         &self,
-        inner: &mut Inner,
+        inner: &mut Locked<'_>,
         (directory, id): (&S::Handle, FileId),
         other: FileId,
-    ) -> io::Result<bool> {
+    ) -> Result<bool, Stop<S::Handle>> {
         if !inner.table.is_under(id, other) {
             return Ok(false);
         }
@@ -131,17 +243,17 @@ impl<S: NameSpace> Names<S> {
     /// The same as [`Names::ensure`], in a directory that may not be any more where the log has it.
     pub(super) fn ensure_in(
         &self,
-        inner: &mut Inner,
+        inner: &mut Locked<'_>,
         directory: &S::Handle,
         seen: &Seen,
         place: Place,
         need: Need,
-    ) -> io::Result<FileId> {
+    ) -> Result<FileId, Stop<S::Handle>> {
         if let Some(id) = inner.table.find(&seen.identity)
             && seen.is_directory()
             && self.is_under(inner, (directory, place.parent), id)?
         {
-            return Err(moved_by_others());
+            return Err(moved_by_others().into());
         }
         self.ensure(inner, directory, seen, place, need)
     }
@@ -149,18 +261,19 @@ impl<S: NameSpace> Names<S> {
     /// The id of what was seen at a place, which the log knows to be there from now on.
     pub(super) fn ensure(
         &self,
-        inner: &mut Inner,
+        inner: &mut Locked<'_>,
         directory: &S::Handle,
         seen: &Seen,
         place: Place,
         need: Need,
-    ) -> io::Result<FileId> {
+    ) -> Result<FileId, Stop<S::Handle>> {
         let known = inner.table.find(&seen.identity);
         if let Some(id) = known {
             if seen.is_directory() && inner.table.is_under(place.parent, id) {
                 // Moved while we looked.
-                return Err(moved_by_others());
+                return Err(moved_by_others().into());
             }
+            // The next log may not know it yet.
             inner.introduce_again(id)?;
         }
         if let Some(id) = known
@@ -176,12 +289,16 @@ impl<S: NameSpace> Names<S> {
             let old = node.names.iter().filter(|_| is_only).cloned();
             let old = old.map(|place| Record::Unlink { id, place });
             let records = std::iter::once(Record::Link { id, place }).chain(old);
-            inner.commit(records.collect())?;
+            let records: Vec<Record> = records.collect();
+            inner.tell(records)?;
             return Ok(id);
         }
         if need == Need::Lasting && inner.must_sync(seen) {
-            let handle = self.space.hold(directory, &place.name)?;
-            self.space.sync_inode(&handle)?;
+            return Err(Stop::Unsynced {
+                handle: self.space.hold(directory, &place.name)?,
+                seen: Box::new(seen.clone()),
+                is_subject: false,
+            });
         }
         let id = match known {
             Some(id) => id,
@@ -197,7 +314,7 @@ impl<S: NameSpace> Names<S> {
         if mutated(Mutant::FilesNotIntroduced) {
             inner.learn(record)?;
         } else {
-            inner.commit(vec![record])?;
+            inner.tell(vec![record])?;
         }
         inner.introduced.insert(id);
         Ok(id)
@@ -226,26 +343,22 @@ impl<S: NameSpace> Names<S> {
             return Ok(());
         }
         let described = self.describe(&self.space.hold(directory, name)?, device)?;
-        inner.file_systems.insert(device, described.clone());
-        inner.commit(described)
+        inner.tell(described.clone())?;
+        inner.file_systems.insert(device, described);
+        Ok(())
     }
 }
 
 impl Inner {
     /// What the current log knows, the next one knows too from now on, with all its names and the directories on the way
-    /// there: what is recorded next may be about any of them.
+    /// there: what is recorded next relies on them.
     fn introduce_again(&mut self, id: FileId) -> io::Result<()> {
         let ids = self.on_the_way(&[id]);
         if !ids.is_empty() {
-            self.commit(self.carried(&ids))?;
+            self.tell(self.carried(&[id]))?;
             self.introduced.extend(ids);
         }
         Ok(())
-    }
-
-    /// What others made since the last sync may be lost with them.
-    fn must_sync(&self, seen: &Seen) -> bool {
-        seen.made_ns >= self.synced_ns
     }
 }
 

@@ -32,12 +32,29 @@ pub(super) struct Located<H> {
     pub unfinished: Vec<(Place, bool)>,
     /// Inodes that are under no name the log mentions: only other programs can have put them there.
     pub elsewhere: BTreeMap<FileId, H>,
+    /// Inodes that were found or made, as they were seen first.
+    pub seen: HashMap<FileId, Seen>,
+    /// What could not be looked for, in words.
+    pub complaints: Vec<String>,
     /// Devices, as the log calls them, that have been mounted all the time: the kernel kept everything
     /// that was done there, and where things are now is where they belong.
     pub unbroken: HashSet<u64>,
 }
 
-impl<H> Located<H> {
+impl<H: Clone> Located<H> {
+    /// Holds an inode that is there.
+    pub fn hold<S: NameSpace<Handle = H>>(&self, space: &S, id: FileId) -> io::Result<Option<H>> {
+        if let Some(handle) = self.elsewhere.get(&id) {
+            return Ok(Some(handle.clone()));
+        }
+        let Some(place) = self.at.get(&id).and_then(|at| at.first()) else {
+            return Ok(None);
+        };
+        space
+            .hold(&self.handles[&place.parent], &place.name)
+            .map(Some)
+    }
+
     /// Whether the inode has a name.
     pub fn is_found(&self, id: FileId) -> bool {
         self.at.get(&id).is_some_and(|at| !at.is_empty()) || self.elsewhere.contains_key(&id)
@@ -90,6 +107,8 @@ pub(super) fn look_at_names<'a, S: NameSpace>(
             occupied: HashMap::new(),
             unfinished: Vec::new(),
             elsewhere: BTreeMap::new(),
+            seen: HashMap::new(),
+            complaints: Vec::new(),
             unbroken: HashSet::new(),
         },
     };
@@ -117,6 +136,7 @@ pub(super) fn look_at_names<'a, S: NameSpace>(
     search.devices.now.insert(known, now);
     search.devices.marks.insert(now, mark);
     search.found.handles.insert(FileId::ROOT, handle);
+    search.found.seen.insert(FileId::ROOT, seen);
     search.descend(FileId::ROOT)?;
     search.compare_mountings()?;
     Ok(search)
@@ -168,8 +188,8 @@ impl<S: NameSpace> Search<'_, S> {
             let Some(directory) = self.directory_on(*device) else {
                 continue;
             };
-            let lasts = self.space.mounting(directory)? == Some(*mounting)
-                || mutated(Mutant::FilesPowerCutTakenForKill);
+            let now = self.space.mounting(directory)?;
+            let lasts = now == Some(*mounting) || mutated(Mutant::FilesPowerCutTakenForKill);
             if lasts && !mutated(Mutant::FilesKillTakenForPowerCut) {
                 self.found.unbroken.insert(*device);
             }
@@ -202,7 +222,9 @@ impl<S: NameSpace> Search<'_, S> {
                 }
                 self.found.occupied.insert(place.clone(), id);
                 let Some(id) = id else { continue };
-                if seen.is_directory() && !self.found.handles.contains_key(&id) {
+                let is_directory = seen.is_directory();
+                self.found.seen.entry(id).or_insert(seen);
+                if is_directory && !self.found.handles.contains_key(&id) {
                     let held = self.space.hold(&handle, &place.name)?;
                     // The file system that it is on will have to be synced.
                     self.space.seen(&held)?;
@@ -284,4 +306,40 @@ fn key(identity: &Identity) -> (u64, Proof) {
         false => identity.proof,
     };
     (identity.inode, proof)
+}
+
+/// What becomes of an inode whose attributes are to be restored.
+pub(super) enum Held<H> {
+    It(H),
+    /// It has no name.
+    Nothing,
+    /// Another one has its name now, or none has.
+    Another,
+}
+
+/// Holds the very inode that was found or made, if it is there still: others may be at work.
+pub(super) fn hold_same<S: NameSpace>(
+    space: &S,
+    now: &Located<S::Handle>,
+    id: FileId,
+) -> io::Result<Held<S::Handle>> {
+    let held = match now.handles.get(&id) {
+        Some(directory) => Some(directory.clone()),
+        None => match now.hold(space, id) {
+            Err(error) if is_missing(&error) => return Ok(Held::Another),
+            held => held?,
+        },
+    };
+    let (Some(handle), Some(known)) = (held, now.seen.get(&id)) else {
+        return Ok(Held::Nothing);
+    };
+    Ok(match space.seen(&handle)?.identity == known.identity {
+        true => Held::It(handle),
+        false => Held::Another,
+    })
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ESTALE))
 }

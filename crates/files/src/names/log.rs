@@ -7,7 +7,8 @@
 use std::io;
 use std::sync::Arc;
 
-use super::media::{self, HALF_HEADER_BYTES, HalfHeader, Next, RECORD_BYTES_MAX, Record};
+use super::media::{self, HALF_HEADER_BYTES, HalfHeader, Next, RECORD_BYTES_MAX};
+use super::record::Record;
 
 /// Where the log lies.
 pub(crate) trait LogArea: Send + Sync {
@@ -25,6 +26,9 @@ pub(crate) trait LogArea: Send + Sync {
 /// How much is read, written or zeroed in one piece where it need not be whole. Halves are multiples.
 pub(crate) const PIECE_BYTES: usize = 32 << 10;
 
+/// Room that only recovery may use, so that it never finds none: of a small log an eighth.
+const RECOVERY_BYTES: u64 = 64 << 10;
+
 /// The log.
 pub(crate) struct Log {
     area: Arc<dyn LogArea>,
@@ -32,8 +36,20 @@ pub(crate) struct Log {
     half: u64,
     /// Where the next record goes, from the start of the half.
     tail: u64,
+    /// Up to here an append that failed may have left something: the next one covers it, or its bytes would be taken for
+    /// a damaged record.
+    spoiled: u64,
     next_sequence: u64,
     buffer: Vec<u8>,
+}
+
+/// A log that is being made.
+pub(super) struct NextLog {
+    /// Which it is: a sync that began before it was prepared does not tell that it may count.
+    pub(super) number: u64,
+    pub(super) records: Vec<Record>,
+    /// So many of them were there from the beginning.
+    pub(super) carried: usize,
 }
 
 impl Log {
@@ -43,6 +59,7 @@ impl Log {
             area,
             half: 1,
             tail: 0,
+            spoiled: 0,
             next_sequence: 1,
             buffer: Vec::new(),
         };
@@ -60,21 +77,34 @@ impl Log {
 
     /// Appends records in one transaction. `false` if there is no room: begin a new log first.
     pub(crate) fn append(&mut self, records: &[Record]) -> io::Result<bool> {
+        self.append_up_to(self.working_bytes(), records)
+    }
+
+    /// The same for recovery, which may use all room that there is.
+    pub(crate) fn append_in_recovery(&mut self, records: &[Record]) -> io::Result<bool> {
+        self.append_up_to(self.half_bytes(), records)
+    }
+
+    fn append_up_to(&mut self, end: u64, records: &[Record]) -> io::Result<bool> {
         let mut bytes = std::mem::take(&mut self.buffer);
         bytes.clear();
         for (record, sequence) in records.iter().zip(self.next_sequence..) {
             media::encode(record, sequence, &mut bytes);
         }
-        let fits = self.tail + bytes.len() as u64 <= self.half_bytes();
-        let done = match fits {
-            true => self
-                .area
-                .write(self.half * self.half_bytes() + self.tail, &bytes),
-            false => Ok(()),
-        };
         let len = bytes.len() as u64;
+        let fits = self.tail + len <= end;
+        let mut done = Ok(());
+        if fits {
+            let spoiled = self.spoiled.saturating_sub(self.tail);
+            bytes.resize(len.max(spoiled) as usize, 0);
+            let start = self.half * self.half_bytes() + self.tail;
+            done = self.area.write(start, &bytes);
+        }
         self.buffer = bytes;
-        done?;
+        if let Err(error) = done {
+            self.spoiled = self.spoiled.max(self.tail + len);
+            return Err(error);
+        }
         if fits {
             self.tail += len;
             self.next_sequence += records.len() as u64;
@@ -94,7 +124,7 @@ impl Log {
             media::encode(record, sequence, &mut bytes);
         }
         let len = (HALF_HEADER_BYTES + bytes.len()) as u64;
-        if len > self.half_bytes() {
+        if len > self.working_bytes() {
             return Ok(false);
         }
         self.clear(start)?;
@@ -107,6 +137,7 @@ impl Log {
         self.area.write(start, &header.encode())?;
         self.half = half;
         self.tail = len;
+        self.spoiled = 0;
         self.next_sequence = first_sequence + records.len() as u64;
         Ok(true)
     }
@@ -129,9 +160,19 @@ impl Log {
         Ok(())
     }
 
-    /// How full the half is: bytes used, bytes in all.
+    /// How full the half is: bytes used, bytes in all but what recovery may need.
     pub(crate) fn fill(&self) -> (u64, u64) {
-        (self.tail, self.half_bytes())
+        (self.tail, self.working_bytes())
+    }
+
+    fn working_bytes(&self) -> u64 {
+        let half_bytes = self.half_bytes();
+        half_bytes - RECOVERY_BYTES.min(half_bytes / 8)
+    }
+
+    /// What the half that counts holds, read from the area.
+    pub(crate) fn read_again(&self) -> io::Result<Vec<Record>> {
+        Ok(Log::open(Arc::clone(&self.area))?.1)
     }
 
     fn half_bytes(&self) -> u64 {
@@ -245,8 +286,8 @@ pub(crate) mod tests {
             expected.extend([record(number), record(number + 1)]);
             number += 2;
         }
-        // 56 bytes a record, but for the first ones, whose names are shorter.
-        assert_eq!(expected.len(), ((32 << 10) - 64) / 56 / 2 * 2 + 1);
+        // 56 bytes a record, but for the first ones, whose names are shorter; an eighth is recovery's.
+        assert_eq!(expected.len(), ((28 << 10) - 64) / 56 / 2 * 2 + 1);
         assert_eq!(records_of(&area), expected);
         let (mut log, _) = Log::open(area.clone()).unwrap();
         assert!(log.begin(&[record(5)]).unwrap());

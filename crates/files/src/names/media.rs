@@ -8,13 +8,19 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use super::attributes::{Moment, Outcome, Rights, Theirs, VALUE_BYTES_MAX};
 use super::file_system::{MARK_BYTES, Mark};
 use super::proof::{PROOF_BYTES_MAX, Proof};
+use super::record::Record;
 use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
+use crate::mutants::{Mutant, mutated};
 
-/// First eight bytes of a half that counts.
-const MAGIC: [u8; 8] = *b"FBNAMES\x02";
+/// First eight bytes of a half that counts: the last one is the version of its records.
+const MAGIC: [u8; 8] = *b"FBNAMES\x04";
+/// A version before, which has no attributes, is read as well. (Version 3 never left this tree.)
+const MAGIC_WITHOUT_ATTRIBUTES: [u8; 8] = *b"FBNAMES\x02";
+const SECOND_NS: i128 = 1_000_000_000;
 /// Bytes of the header of a half.
 pub(super) const HALF_HEADER_BYTES: usize = 64;
 /// Bytes of the header of a record.
@@ -29,6 +35,13 @@ const IDENTITY_BYTES_MAX: usize = 8 + 8 + 2 + PROOF_BYTES_MAX;
 const CREATE_BYTES_MAX: usize =
     RECORD_HEADER_BYTES + 8 + IDENTITY_BYTES_MAX + 4 * 3 + 8 + (2 + 4096) + (8 + 2 + 255);
 const _: () = assert!(CREATE_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
+/// Id, time of change, a name and a value.
+const VALUE_RECORD_BYTES_MAX: usize =
+    RECORD_HEADER_BYTES + 8 + 12 + (2 + 255) + (2 + VALUE_BYTES_MAX);
+/// Ids that one record names at most.
+pub(super) const IDS_MAX: usize = (RECORD_BYTES_MAX - RECORD_HEADER_BYTES - 3) / 8;
+const _: () = assert!(VALUE_RECORD_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
+const _: () = assert!(IDS_MAX <= u16::MAX as usize, "on the media");
 const _: () = assert!(PROOF_BYTES_MAX <= u8::MAX as usize, "on the media");
 const _: () = assert!(BOOT_BYTES == 16 && MARK_BYTES == 16, "on the media");
 
@@ -61,43 +74,6 @@ const _: () = assert!(
     "on the media"
 );
 
-/// What happened to names.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Record {
-    /// An inode that was there before the log knew of it, durable in the backing under this name.
-    Introduce {
-        id: FileId,
-        mode: u32,
-        identity: Identity,
-        place: Place,
-    },
-    /// An inode was made.
-    Create {
-        id: FileId,
-        identity: Identity,
-        creation: Creation,
-        place: Place,
-    },
-    /// A known inode has this name too.
-    Link { id: FileId, place: Place },
-    /// The name goes; of a directory as of anything else.
-    Unlink { id: FileId, place: Place },
-    /// The name changes; what had the new one loses it.
-    Rename { id: FileId, from: Place, to: Place },
-    /// Two names change their inodes.
-    Exchange { one: Place, other: Place },
-    /// The record before this one did not come about.
-    Abort,
-    /// A lost inode was made anew.
-    Remade { id: FileId, identity: Identity },
-    /// Recovery has begun to change the backing: there may be staged names.
-    Reconciling,
-    /// What the log says of inodes on this device was done in this mounting of it.
-    Mounted { device: u64, mounting: Mounting },
-    /// Which file system that is.
-    FileSystem { device: u64, mark: Mark },
-}
-
 impl HalfHeader {
     /// A half that begins with this sequence.
     pub(super) fn new(first_sequence: u64) -> HalfHeader {
@@ -123,15 +99,21 @@ impl HalfHeader {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        if bytes[..7] == MAGIC[..7] && bytes[7] != MAGIC[7] {
+        let is_known = [MAGIC, MAGIC_WITHOUT_ATTRIBUTES]
+            .iter()
+            .any(|magic| bytes[..8] == *magic);
+        if bytes[..7] == MAGIC[..7] && !is_known {
             return Err(format!(
-                "it is of format {}, and this program knows {} only: recover the pool with the \
+                "it is of format {}, and this program knows {} and {} only: recover the pool with the \
                  program that made it",
-                bytes[7], MAGIC[7]
+                bytes[7], MAGIC_WITHOUT_ATTRIBUTES[7], MAGIC[7]
             ));
         }
         let first_sequence = u64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
-        let header = HalfHeader::new(first_sequence);
+        let mut header = HalfHeader::new(first_sequence);
+        if is_known {
+            header.magic = bytes[..8].try_into().expect("8 bytes");
+        }
         if header.encode() != *bytes {
             return Err(String::from("its header is damaged"));
         }
@@ -248,6 +230,48 @@ impl Writer<'_> {
                 self.put(&device.to_le_bytes()).put(&[sort]).put(&bytes);
                 11
             }
+            Record::Attribute {
+                id,
+                changed,
+                outcome,
+            } => self.id(*id).moment(*changed).outcome(outcome),
+            Record::Settled { id } => {
+                self.id(*id);
+                15
+            }
+            Record::Others { theirs, ids } => {
+                let count = u16::try_from(ids.len()).expect("there are at most IDS_MAX");
+                self.put(&[theirs.bits()]).put(&count.to_le_bytes());
+                for id in ids {
+                    self.id(*id);
+                }
+                16
+            }
+            Record::Recovering { boot, at, ends } => {
+                self.put(boot).moment(*at).put(&[u8::from(*ends)]);
+                17
+            }
+        }
+    }
+
+    /// Returns the kind.
+    fn outcome(&mut self, outcome: &Outcome) -> u8 {
+        match outcome {
+            Outcome::Rights(rights) => {
+                self.number(rights.mode);
+                self.number(rights.user).number(rights.group);
+                12
+            }
+            Outcome::Value(name, Some(value)) => {
+                let is_cut = mutated(Mutant::FilesAttributeCutShort) && !value.is_empty();
+                self.text(name)
+                    .value(&value[..value.len() - usize::from(is_cut)]);
+                13
+            }
+            Outcome::Value(name, None) => {
+                self.text(name);
+                14
+            }
         }
     }
 
@@ -267,6 +291,17 @@ impl Writer<'_> {
     fn text(&mut self, text: &OsStr) -> &mut Self {
         let len = u16::try_from(text.len()).expect("names and targets are shorter than 64 KiB");
         self.put(&len.to_le_bytes()).put(text.as_bytes())
+    }
+
+    fn value(&mut self, value: &[u8]) -> &mut Self {
+        let len = u16::try_from(value.len()).expect("longer values are not recorded");
+        self.put(&len.to_le_bytes()).put(value)
+    }
+
+    fn moment(&mut self, moment: Moment) -> &mut Self {
+        let seconds = moment.div_euclid(SECOND_NS) as i64;
+        self.put(&seconds.to_le_bytes())
+            .number(moment.rem_euclid(SECOND_NS) as u32)
     }
 
     fn place(&mut self, place: &Place) -> &mut Self {
@@ -343,6 +378,41 @@ impl Reader<'_> {
                 let mark = Mark::from_parts(sort, self.array::<MARK_BYTES>()?)?;
                 Record::FileSystem { device, mark }
             }
+            12..=14 => Record::Attribute {
+                id: self.id()?,
+                changed: self.moment()?,
+                outcome: self.outcome(kind)?,
+            },
+            15 => Record::Settled { id: self.id()? },
+            16 => {
+                let [bits] = self.array()?;
+                let theirs = Theirs::from_bits(bits)?;
+                let count = usize::from(u16::from_le_bytes(self.array()?));
+                let ids: Option<Vec<FileId>> = (0..count).map(|_| self.id()).collect();
+                Record::Others { theirs, ids: ids? }
+            }
+            17 => Record::Recovering {
+                boot: self.array()?,
+                at: self.moment()?,
+                ends: match self.array()? {
+                    [0] => false,
+                    [1] => true,
+                    _ => return None,
+                },
+            },
+            _ => return None,
+        })
+    }
+
+    fn outcome(&mut self, kind: u8) -> Option<Outcome> {
+        Some(match kind {
+            12 => Outcome::Rights(Rights {
+                mode: self.number()?,
+                user: self.number()?,
+                group: self.number()?,
+            }),
+            13 => Outcome::Value(self.text()?, Some(self.value()?)),
+            14 => Outcome::Value(self.text()?, None),
             _ => return None,
         })
     }
@@ -366,8 +436,18 @@ impl Reader<'_> {
     }
 
     fn text(&mut self) -> Option<OsString> {
+        self.value().map(OsString::from_vec)
+    }
+
+    fn value(&mut self) -> Option<Vec<u8>> {
         let len = u16::from_le_bytes(self.array()?);
-        Some(OsString::from_vec(self.take(usize::from(len))?.to_vec()))
+        Some(self.take(usize::from(len))?.to_vec())
+    }
+
+    fn moment(&mut self) -> Option<Moment> {
+        let seconds = i128::from(i64::from_le_bytes(self.array()?));
+        let nanoseconds = i128::from(self.number()?);
+        (nanoseconds < SECOND_NS).then_some(seconds * SECOND_NS + nanoseconds)
     }
 
     fn place(&mut self) -> Option<Place> {
@@ -399,115 +479,5 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(parent: u64, name: &str) -> Place {
-        Place {
-            parent: FileId(parent),
-            name: name.into(),
-        }
-    }
-
-    fn examples() -> Vec<Record> {
-        let id = FileId(7);
-        let identity = Identity {
-            device: 3,
-            inode: 99,
-            proof: Proof::of_handle(1, &[5; 8], None),
-        };
-        let creation = Creation {
-            mode: 0o120_777,
-            user: 1,
-            group: 2,
-            device: 3,
-            target: "../elsewhere".into(),
-        };
-        vec![
-            Record::Introduce {
-                id,
-                mode: 0o40_755,
-                identity,
-                place: place(1, "a"),
-            },
-            Record::Create {
-                id,
-                identity,
-                creation,
-                place: place(2, "b"),
-            },
-            Record::Link {
-                id,
-                place: place(1, &"long".repeat(63)),
-            },
-            Record::Unlink {
-                id,
-                place: place(1, "c"),
-            },
-            Record::Rename {
-                id,
-                from: place(1, "c"),
-                to: place(2, "d"),
-            },
-            Record::Exchange {
-                one: place(1, "c"),
-                other: place(2, "d"),
-            },
-            Record::Abort,
-            Record::Remade { id, identity },
-            Record::Reconciling,
-            Record::Mounted {
-                device: 3,
-                mounting: Mounting {
-                    boot: [8; BOOT_BYTES],
-                    mount: 1 << 31,
-                },
-            },
-            Record::FileSystem {
-                device: 3,
-                mark: Mark::Uuid([9; MARK_BYTES]),
-            },
-            Record::FileSystem {
-                device: 4,
-                mark: Mark::RootBirth([1; MARK_BYTES]),
-            },
-        ]
-    }
-
-    #[test]
-    fn records_come_back_as_they_went() {
-        for (record, sequence) in examples().into_iter().zip(40..) {
-            let mut bytes = Vec::new();
-            encode(&record, sequence, &mut bytes);
-            let len = bytes.len();
-            bytes.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
-            assert_eq!(decode(&bytes, sequence), Ok(Next::Record(record, len)));
-            assert_eq!(decode(&bytes[len..], sequence + 1), Ok(Next::End));
-        }
-    }
-
-    #[test]
-    fn every_flipped_bit_is_seen() {
-        let mut bytes = Vec::new();
-        encode(&examples()[4], 17, &mut bytes);
-        for bit in 0..bytes.len() * 8 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(&bytes, 17).is_err(), "bit {bit}");
-            bytes[bit / 8] ^= 1 << (bit % 8);
-        }
-        assert!(decode(&bytes, 18).is_err());
-    }
-
-    #[test]
-    fn headers_are_validated() {
-        let header = HalfHeader::new(12);
-        let mut bytes = header.encode();
-        assert_eq!(HalfHeader::decode(&bytes), Ok(Some(header)));
-        bytes[9] ^= 1;
-        assert!(HalfHeader::decode(&bytes).is_err());
-        bytes[7] = 1;
-        let error = HalfHeader::decode(&bytes).unwrap_err();
-        assert!(error.contains("format 1"), "{error}");
-        assert_eq!(HalfHeader::decode(&[0; HALF_HEADER_BYTES]), Ok(None));
-    }
-}
+#[path = "media_tests.rs"]
+mod tests;

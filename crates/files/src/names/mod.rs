@@ -4,23 +4,35 @@
 //! What removes something is recorded *before* it is done (and taken back if it cannot be), everything
 //! else right after; one operation at a time, so that at most one is in flight when the power fails,
 //! and that one may have happened or not. An inode is introduced to the log, with the directories on
-//! the way to it, before anything happens to it. After a mere kill, in the same mounting of the backing,
-//! the names are as programs left them and stay so.
+//! the way to it, before anything happens to it. Attributes are recorded as they are after a change. After a mere kill, in
+//! the same mounting of the backing, names and attributes are as programs left them and stay so.
 
+mod attributes;
+mod change;
+mod changing;
+mod errors;
 mod file_system;
 mod handles;
 mod introduce;
+mod judge;
 mod locate;
 mod log;
 mod media;
+mod next_log;
 mod operations;
 mod pool;
 mod proof;
 mod real;
+mod real_attributes;
 mod reconcile;
+mod record;
+mod recovery_log;
+mod restore;
+mod restrict;
 mod root;
 mod search;
 mod space;
+mod subjects;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -30,25 +42,26 @@ use std::io;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use log::Log;
-use media::Record;
+use changing::Changing;
+use errors::{damaged, no_room, refused};
+use log::{Log, NextLog};
+use record::Record;
 
 use crate::mutants::{Mutant, mutated};
 
+pub use attributes::AttributeChange;
 pub(crate) use log::LogArea;
 pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
 pub(crate) use proof::hash;
 pub use real::KeepDescriptor;
 pub(crate) use real::{RealSpace, link_of, mounting_of};
 use reconcile::Reconciled;
+use recovery_log::{Attempt, RecoveryLog};
 use space::NameSpace;
 pub(crate) use space::Renaming;
 use table::Table;
 
 use crate::metadata::FileId;
-
-/// Room that an operation may need in the log: the way to a name that lies deep.
-const ROOM_BYTES: u64 = 128 << 10;
 
 /// Draws an id that nothing ever had.
 pub(crate) type DrawId = Box<dyn Fn() -> io::Result<FileId> + Send>;
@@ -57,6 +70,8 @@ pub(crate) type DrawId = Box<dyn Fn() -> io::Result<FileId> + Send>;
 pub(crate) struct Names<S> {
     space: S,
     inner: Mutex<Inner>,
+    /// Changes of attributes.
+    changing: Changing,
 }
 
 impl<S> std::fmt::Debug for Names<S> {
@@ -65,15 +80,10 @@ impl<S> std::fmt::Debug for Names<S> {
     }
 }
 
-/// A log that is being made.
-struct NextLog {
-    /// Which it is: a sync that began before it was prepared does not tell that it may count.
-    number: u64,
-    records: Vec<Record>,
-}
-
 struct Inner {
     log: Log,
+    /// Whether the log says that this recovery is at work.
+    attempt: Attempt,
     table: Table,
     /// Inodes that the current log knows, and the next one too where that is being made.
     introduced: HashSet<FileId>,
@@ -90,6 +100,12 @@ struct Inner {
     synced_ns: i128,
     /// The log tells of more than what was there before it.
     has_changes: bool,
+    /// Inodes of whose attributes the log may tell what was before a change that it does not tell of.
+    loose: BTreeMap<FileId, u64>,
+    /// How often an inode became loose: each time has its number.
+    loosenings: u64,
+    /// When the first attribute was recorded that the log tells of.
+    attributes_since_ns: Option<i128>,
     /// Why nothing can be recorded any more.
     broken: Option<String>,
     /// Nothing has to be recorded any more: the pool is closed.
@@ -111,6 +127,7 @@ impl<S: NameSpace> Names<S> {
         let table = Table::replay(&records).map_err(|found| damaged(&found))?;
         Ok(Names {
             space,
+            changing: Changing::new(),
             inner: Mutex::new(Inner {
                 log,
                 table,
@@ -122,10 +139,14 @@ impl<S: NameSpace> Names<S> {
                 next_logs: 0,
                 synced_ns: i128::MIN,
                 has_changes: records.iter().any(is_change),
+                loose: BTreeMap::new(),
+                loosenings: 0,
+                attributes_since_ns: None,
                 broken: Some(String::from("names cannot be changed: not recovered yet")),
                 is_over: false,
                 ask: None,
                 is_asked: false,
+                attempt: Attempt::NotBegun,
             }),
         })
     }
@@ -138,14 +159,7 @@ impl<S: NameSpace> Names<S> {
     pub(crate) fn recover(&self, with_data: &HashSet<FileId>) -> io::Result<Reconciled<S>> {
         let mut inner = self.lock();
         let table = inner.table.clone();
-        let mut record = |record: Record| {
-            table.check(&record).map_err(|found| refused(&found))?;
-            match inner.log.append(&[record])? {
-                true => Ok(()),
-                false => Err(no_room()),
-            }
-        };
-        reconcile::reconcile(&self.space, &table, with_data, &mut record)
+        reconcile::reconcile(&self.space, &table, with_data, &mut inner.recovery_log())
     }
 
     /// Makes the backing durable and begins an empty log: nothing recovered is needed any more.
@@ -176,6 +190,8 @@ impl<S: NameSpace> Names<S> {
         }
         inner.broken = None;
         inner.has_changes = false;
+        inner.loose = BTreeMap::new();
+        inner.attributes_since_ns = None;
         inner.table = Table::default();
         for record in records {
             inner.learn(record)?;
@@ -230,59 +246,6 @@ impl<S: NameSpace> Names<S> {
         node.is_some_and(|node| node.creation.is_some())
     }
 
-    /// Whether the log is so full that [`Names::checkpoint`] should be called.
-    pub(crate) fn wants_checkpoint(&self) -> bool {
-        let (used, all) = self.lock().log.fill();
-        used > all / 2
-    }
-
-    /// Begins a new log that knows only the inodes held. The backing is synced meanwhile, and
-    /// names go on changing. Where another thread is at that, the backing is synced alone: that thread's sync may have begun
-    /// before what this caller relies on.
-    ///
-    /// # Errors
-    /// The backing's or the pool's; the old log goes on then.
-    pub(crate) fn checkpoint(&self) -> io::Result<()> {
-        let number = {
-            let mut inner = self.lock();
-            if inner.is_over {
-                return Ok(());
-            }
-            let is_free = inner.next_log.is_none();
-            is_free.then(|| inner.prepare_next_log())
-        };
-        let synced_ns = self.space.now_ns();
-        let synced = self.sync_for_trim();
-        match number {
-            Some(number) => self.lock().switch_log(number, synced, synced_ns),
-            None => synced,
-        }
-    }
-
-    /// The same, while no thread may change names: the log has no room.
-    fn make_room(&self, inner: &mut Inner) -> io::Result<()> {
-        let (used, all) = inner.log.fill();
-        if used + ROOM_BYTES.min(all / 2) <= all {
-            return Ok(());
-        }
-        // The sync below begins after either was prepared.
-        let number = match &inner.next_log {
-            Some(next) => next.number,
-            None => inner.prepare_next_log(),
-        };
-        let synced_ns = self.space.now_ns();
-        let synced = self.sync_for_trim();
-        inner.switch_log(number, synced, synced_ns)
-    }
-
-    /// A log that does not count any more must not be needed: all that it tells is in the backing.
-    fn sync_for_trim(&self) -> io::Result<()> {
-        if mutated(Mutant::FilesTrimmedBeforeSync) {
-            return Ok(());
-        }
-        self.space.sync_all()
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -297,29 +260,20 @@ impl Inner {
             .try_for_each(|record| self.learn(record))
     }
 
+    /// The same of what no change of the backing is waiting for: where it cannot be recorded, all else goes on.
+    fn tell(&mut self, records: Vec<Record>) -> io::Result<()> {
+        self.append(&records)?;
+        records
+            .into_iter()
+            .try_for_each(|record| self.learn(record))
+    }
+
     /// Records are durable when this returns; the table does not know of them. Nothing is appended that could not be read
     /// again: the table has what the log says, so what fits the one fits the other.
     fn write(&mut self, records: &[Record]) -> io::Result<()> {
-        if records.is_empty() || self.is_over {
-            return Ok(());
-        }
-        if let Some(reason) = &self.broken {
-            return Err(io::Error::other(reason.clone()));
-        }
-        for record in records {
-            self.table.check(record).map_err(|found| refused(&found))?;
-        }
-        let error = match self.log.append(records) {
-            Ok(true) => {
-                self.has_changes |= records.iter().any(is_change);
-                match &mut self.next_log {
-                    Some(next) => next.records.extend_from_slice(records),
-                    None => self.ask_if_half_full(),
-                }
-                return Ok(());
-            }
-            Ok(false) => no_room(),
-            Err(error) => error,
+        let error = match self.append(records) {
+            Err(error) if self.broken.is_none() => error,
+            appended => return appended,
         };
         // The backing may be ahead of the log now, so nothing may follow.
         self.broken = Some(format!(
@@ -327,6 +281,60 @@ impl Inner {
              recover the pool"
         ));
         Err(error)
+    }
+
+    fn append(&mut self, records: &[Record]) -> io::Result<()> {
+        if records.is_empty() || self.is_over {
+            return Ok(());
+        }
+        self.check()?;
+        self.table
+            .check_all(records)
+            .map_err(|found| refused(&found))?;
+        let is_for_next = self.is_for_next_log(records);
+        if !self.log.append(records)? {
+            return Err(no_room());
+        }
+        self.has_changes |= records.iter().any(is_change);
+        match &mut self.next_log {
+            Some(next) if is_for_next => next.records.extend_from_slice(records),
+            Some(_) => {}
+            None => self.ask_if_half_full(),
+        }
+        Ok(())
+    }
+
+    /// Whether the next log gets the records: it may name no inode that nothing introduces there, or no open could read it.
+    /// That attributes are settled which it does not tell of need not be said there; of anything else the inodes are known.
+    /// Were they not, that log is given up: this one goes on until another is made.
+    fn is_for_next_log(&mut self, records: &[Record]) -> bool {
+        let is_introduced = |id: &FileId| {
+            let by_these = |record: &Record| match record {
+                Record::Introduce { id: other, .. } | Record::Create { id: other, .. } => {
+                    other == id
+                }
+                _ => false,
+            };
+            self.introduced.contains(id) || records.iter().any(by_these)
+        };
+        // In a directory that has no name any more the log has what others took out of it. Nothing is looked for there.
+        let is_gone = |id: &FileId| {
+            let node = self.table.node(*id);
+            node.is_none_or(|node| node.names.is_empty())
+        };
+        let is_complete = records.iter().all(|record| {
+            let mut directories = record.directories().into_iter().flatten();
+            record.subject().is_none_or(|id| is_introduced(&id))
+                && directories.all(|id| is_introduced(&id) || is_gone(&id))
+        });
+        let settles = matches!(records.first(), Some(Record::Settled { .. }));
+        let is_missed = !is_complete && !settles && !mutated(Mutant::FilesNotIntroduced);
+        let is_checked = cfg!(any(test, feature = "mutants"));
+        assert!(!is_missed || !is_checked, "it lacks an inode: {records:?}");
+        if is_missed {
+            self.next_log = None;
+        }
+        is_complete || mutated(Mutant::FilesSettledUnintroduced)
     }
 
     fn ask_if_half_full(&mut self) {
@@ -345,138 +353,51 @@ impl Inner {
         self.table.apply(&record).map_err(|found| damaged(&found))
     }
 
+    fn recovery_log(&mut self) -> RecoveryLog<'_> {
+        RecoveryLog {
+            log: &mut self.log,
+            attempt: &mut self.attempt,
+        }
+    }
+
+    /// Attributes of the inode of this number were changed past the log.
+    fn loosen(&mut self, number: (u64, u64)) {
+        let id = self.table.numbered(number);
+        if let Some(id) = id.filter(|id| self.table.has_attributes(*id)) {
+            self.loosenings += 1;
+            // One that is loose stays what it is: nothing was recorded of it since.
+            self.loose.entry(id).or_insert(self.loosenings);
+        }
+    }
+
     fn new_id(&mut self) -> io::Result<FileId> {
         (self.draw)()
     }
 
-    /// An inode without a name that is not held will not be named again.
+    /// An inode without a name that is not held will not be named again. If the log tells of attributes of
+    /// it, it may have names that the log does not know, and what is recorded next is of the same inode.
     fn forget_if_gone(&mut self, id: FileId) {
-        let is_gone = |node: &table::Node| node.names.is_empty();
+        let is_gone = |node: &table::Node| node.names.is_empty() && node.attributes.is_empty();
         if self.table.node(id).is_some_and(is_gone) && !self.held.contains(&id) {
             self.table.forget(id);
             self.introduced.remove(&id);
         }
     }
-
-    /// From here on everything is recorded for the next log too, which begins with what is held and
-    /// the directories on the way there. Returns which one it is.
-    fn prepare_next_log(&mut self) -> u64 {
-        self.introduced = HashSet::new();
-        let mut records = Vec::new();
-        for described in self.file_systems.values() {
-            records.extend_from_slice(described);
-        }
-        let held: Vec<FileId> = self.held.iter().copied().collect();
-        let needed = self.on_the_way(&held);
-        records.extend(self.carried(&needed));
-        self.introduced = needed.into_iter().collect();
-        self.next_logs += 1;
-        let number = self.next_logs;
-        self.next_log = Some(NextLog { number, records });
-        number
-    }
-
-    /// What tells the next log of inodes that the current one knows: all their names, for any may be taken away next.
-    fn carried(&self, ids: &BTreeSet<FileId>) -> Vec<Record> {
-        let mut records = Vec::new();
-        for &id in ids {
-            let node = self.table.node(id).expect("what is on the way is known");
-            // A parent's id may be greater than its child's: the replay does not mind.
-            let mut places = node.names.iter();
-            let Some(first) = places.next() else { continue };
-            records.push(Record::Introduce {
-                id,
-                mode: node.mode,
-                identity: node.identity(),
-                place: first.clone(),
-            });
-            for place in places {
-                let place = place.clone();
-                records.push(Record::Link { id, place });
-            }
-        }
-        records
-    }
-
-    /// These inodes, as far as they have names, and the directories on the way to them, without those that are
-    /// introduced.
-    fn on_the_way(&self, ids: &[FileId]) -> BTreeSet<FileId> {
-        let mut needed = BTreeSet::new();
-        let mut open = vec![FileId::ROOT];
-        open.extend_from_slice(ids);
-        while let Some(id) = open.pop() {
-            let Some(node) = self.table.node(id) else {
-                continue;
-            };
-            let is_known = self.introduced.contains(&id);
-            if is_known || node.names.is_empty() || !needed.insert(id) {
-                continue;
-            }
-            open.extend(node.names.iter().map(|place| place.parent));
-        }
-        needed
-    }
-
-    /// The backing has been synced, or not, since the next log was prepared.
-    fn switch_log(
-        &mut self,
-        number: u64,
-        synced: io::Result<()>,
-        synced_ns: i128,
-    ) -> io::Result<()> {
-        let is_it = |next: &mut NextLog| next.number == number;
-        let Some(NextLog { records, .. }) = self.next_log.take_if(is_it) else {
-            // An operation that found no room has switched meanwhile, and another log may be in the making, which this sync
-            // is too old for.
-            return synced;
-        };
-        synced?;
-        // One that could not be read must never count.
-        Table::replay(&records).map_err(|found| refused(&found))?;
-        if !self.log.begin(&records)? {
-            return Err(no_room());
-        }
-        self.is_asked = false;
-        self.has_changes = records.iter().any(is_change);
-        self.synced_ns = self.synced_ns.max(synced_ns);
-        let forgotten: Vec<FileId> = self
-            .table
-            .nodes()
-            .map(|(id, _)| id)
-            .filter(|id| !self.introduced.contains(id) && !self.held.contains(id))
-            .collect();
-        forgotten.into_iter().for_each(|id| self.table.forget(id));
-        Ok(())
-    }
 }
 
 /// Whether the backing may be without what the record says.
 fn is_change(record: &Record) -> bool {
+    let is_attribute = matches!(record, Record::Attribute { .. });
+    if is_attribute && mutated(Mutant::FilesAttributesRetiredEarly) {
+        return false;
+    }
     !matches!(
         record,
-        Record::Introduce { .. } | Record::Mounted { .. } | Record::FileSystem { .. }
+        Record::Introduce { .. }
+            | Record::Mounted { .. }
+            | Record::FileSystem { .. }
+            | Record::Settled { .. }
+            | Record::Others { .. }
+            | Record::Recovering { .. }
     )
-}
-
-fn no_room() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::StorageFull,
-        "the namespace log is too small for what is buffered; make the pool larger",
-    )
-}
-
-fn refused(found: &str) -> io::Error {
-    let text = format!(
-        "names cannot be changed like this: the namespace log would contradict itself ({found}); nothing was recorded: \
-         sync the file system, recover the pool, and report this"
-    );
-    io::Error::other(text)
-}
-
-fn damaged(found: &str) -> io::Error {
-    let text = format!(
-        "the namespace log contradicts itself: {found}; the medium lost data: check the pool with \
-         `forebay check`"
-    );
-    io::Error::new(io::ErrorKind::InvalidData, text)
 }

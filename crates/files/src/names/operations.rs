@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-use super::introduce::Need;
-use super::media::Record;
+use super::introduce::{Locked, Need, Stop};
+use super::record::Record;
 use super::space::{Creation, KIND_BITS, NameSpace, Place, Renaming, Seen};
 use super::{Inner, Names};
 use crate::metadata::FileId;
@@ -21,17 +21,17 @@ impl<S: NameSpace> Names<S> {
         name: &OsStr,
         make: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut inner = self.lock();
-        self.make_room(&mut inner)?;
-        let place = self.place(&mut inner, directory, name)?;
-        inner.check()?;
+        let (mut inner, place) = self.begin_operation(None, |inner| {
+            let place = self.place(inner, directory, name)?;
+            inner.check()?;
+            Ok(place)
+        })?;
         let made = make()?;
         let Some(seen) = self.space.look(directory, name)? else {
             // Another process has removed it already.
             return Ok(made);
         };
-        let id = inner.new_id()?;
-        self.record_made(&mut inner, directory, &seen, id, place)?;
+        self.record_made(&mut inner, directory, &seen, place)?;
         Ok(made)
     }
 
@@ -40,13 +40,13 @@ impl<S: NameSpace> Names<S> {
         inner: &mut Inner,
         directory: &S::Handle,
         seen: &Seen,
-        id: FileId,
         place: Place,
     ) -> io::Result<()> {
         let target = match seen.mode & KIND_BITS {
             libc::S_IFLNK => self.space.target(directory, &place.name)?,
             _ => OsString::new(),
         };
+        let id = inner.new_id()?;
         inner.commit(vec![Record::Create {
             id,
             identity: seen.identity,
@@ -55,6 +55,21 @@ impl<S: NameSpace> Names<S> {
         }])?;
         inner.introduced.insert(id);
         Ok(())
+    }
+
+    /// Records a name that was given to an inode which is durable in the backing with it, if it has it still.
+    fn record_found(&self, directory: &S::Handle, name: &OsStr, made: &Seen) -> io::Result<()> {
+        let recorded = self.begin_operation(None, |inner| {
+            let place = self.place(inner, directory, name)?;
+            inner.check()?;
+            match self.space.look(directory, name)? {
+                Some(seen) if seen.identity == made.identity => self
+                    .ensure(inner, directory, &seen, place, Need::Passing)
+                    .map(drop),
+                _ => Ok(()),
+            }
+        });
+        recorded.map(drop)
     }
 
     /// Gives a held inode one more name: `perform` does it.
@@ -68,38 +83,27 @@ impl<S: NameSpace> Names<S> {
         name: &OsStr,
         perform: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut inner = self.lock();
-        self.make_room(&mut inner)?;
-        let place = self.place(&mut inner, directory, name)?;
-        let before = self.space.seen(subject)?;
-        let sync = || self.space.sync_inode(subject);
-        let known = match self.introduced(&mut inner, subject, &before, &sync) {
-            // The name that it was opened by is gone, and its others are not known here.
-            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => {
-                inner.check()?;
-                perform()?;
-                // With its other names, which recovery would not look at, it must not be lost.
-                sync()?;
-                let seen = self.space.seen(subject)?;
-                let need = Need::Passing;
-                return self
-                    .ensure(&mut inner, directory, &seen, place, need)
-                    .map(drop);
-            }
-            known => known?,
-        };
-        inner.check()?;
+        let (mut inner, (place, known)) = self.begin_operation(None, |inner| {
+            let place = self.place(inner, directory, name)?;
+            let before = self.space.seen(subject)?;
+            let known = match self.introduced(inner, subject, &before) {
+                // The name that it was opened by is gone, and its others are not known here.
+                Err(Stop::Error(error)) if error.raw_os_error() == Some(libc::ESTALE) => None,
+                known => known?,
+            };
+            inner.check()?;
+            Ok((place, known))
+        })?;
         perform()?;
         if let Some(id) = known {
             return inner.commit(vec![Record::Link { id, place }]);
         }
-        // It had no name, so the backing may lose all of it.
+        drop(inner);
+        // It had no name, so the backing may have lost all of it, and what was changed of it is not recorded; or it has
+        // others, which recovery would not look at: it must not be lost.
         let seen = self.space.seen(subject)?;
-        let id = match inner.table.find(&seen.identity) {
-            Some(id) => id,
-            None => inner.new_id()?,
-        };
-        self.record_made(&mut inner, directory, &seen, id, place)
+        self.sync_found(subject, &seen)?;
+        self.record_found(directory, name, &seen)
     }
 
     /// Removes a name; a directory's if `is_directory`.
@@ -112,21 +116,22 @@ impl<S: NameSpace> Names<S> {
         name: &OsStr,
         is_directory: bool,
     ) -> io::Result<()> {
-        let mut inner = self.lock();
-        self.make_room(&mut inner)?;
-        let place = self.place(&mut inner, directory, name)?;
-        let victim = self.look(directory, name)?;
-        match (victim.is_directory(), is_directory) {
-            (true, false) => return Err(refusal(libc::EISDIR)),
-            (false, true) => return Err(refusal(libc::ENOTDIR)),
-            _ => {}
-        }
-        self.space.check_removable(directory, &victim)?;
-        if is_directory && !self.space.is_empty(directory, name)? {
-            return Err(refusal(libc::ENOTEMPTY));
-        }
-        let need = Need::Passing;
-        let id = self.ensure_in(&mut inner, directory, &victim, place.clone(), need)?;
+        let (mut inner, (id, place)) = self.begin_operation(None, |inner| {
+            let place = self.place(inner, directory, name)?;
+            let victim = self.look(directory, name)?;
+            match (victim.is_directory(), is_directory) {
+                (true, false) => return Err(refusal(libc::EISDIR).into()),
+                (false, true) => return Err(refusal(libc::ENOTDIR).into()),
+                _ => {}
+            }
+            self.space.check_removable(directory, &victim)?;
+            if is_directory && !self.space.is_empty(directory, name)? {
+                return Err(refusal(libc::ENOTEMPTY).into());
+            }
+            let need = Need::Passing;
+            let id = self.ensure_in(inner, directory, &victim, place.clone(), need)?;
+            Ok((id, place))
+        })?;
         let record = Record::Unlink { id, place };
         inner.displace(record, || self.space.remove(directory, name, is_directory))?;
         inner.forget_if_gone(id);
@@ -143,25 +148,43 @@ impl<S: NameSpace> Names<S> {
         to: (&S::Handle, &OsStr),
         how: Renaming,
     ) -> io::Result<()> {
-        let mut inner = self.lock();
-        self.make_room(&mut inner)?;
-        let old = self.place(&mut inner, from.0, from.1)?;
-        let new = self.place(&mut inner, to.0, to.1)?;
+        let (mut inner, prepared) =
+            self.begin_operation(None, |inner| self.prepare_rename(inner, from, to, how))?;
+        let Some((record, victim)) = prepared else {
+            // Two names of one inode: both stay.
+            return self.space.rename(from, to, how);
+        };
+        inner.displace(record, || self.space.rename(from, to, how))?;
+        if let Some(victim) = victim {
+            inner.forget_if_gone(victim);
+        }
+        Ok(())
+    }
+
+    /// The record of a rename, and the inode that loses its name; none if both names are of one inode.
+    fn prepare_rename(
+        &self,
+        inner: &mut Locked<'_>,
+        from: (&S::Handle, &OsStr),
+        to: (&S::Handle, &OsStr),
+        how: Renaming,
+    ) -> Result<Prepared, Stop<S::Handle>> {
+        let old = self.place(inner, from.0, from.1)?;
+        let new = self.place(inner, to.0, to.1)?;
         let subject = self.look(from.0, from.1)?;
         let target = self.space.look(to.0, to.1)?;
         if how == Renaming::NoReplace && target.is_some() {
-            return Err(refusal(libc::EEXIST));
+            return Err(refusal(libc::EEXIST).into());
         }
         let is_same = |target: &Seen| target.identity == subject.identity;
         if target.as_ref().is_some_and(is_same) {
-            // Two names of one inode: both stay.
-            return self.space.rename(from, to, how);
+            return Ok(None);
         }
         self.check_renameable(&subject, from, target.as_ref(), to, how)?;
         let need = Need::Lasting;
-        let id = self.ensure_in(&mut inner, from.0, &subject, old.clone(), need)?;
-        if self.is_under(&mut inner, (to.0, new.parent), id)? {
-            return Err(refusal(libc::EINVAL));
+        let id = self.ensure_in(inner, from.0, &subject, old.clone(), need)?;
+        if self.is_under(inner, (to.0, new.parent), id)? {
+            return Err(refusal(libc::EINVAL).into());
         }
         let mut victim = None;
         if let Some(target) = &target {
@@ -169,10 +192,10 @@ impl<S: NameSpace> Names<S> {
                 Renaming::Exchange => Need::Lasting,
                 _ => Need::Passing,
             };
-            let target = self.ensure_in(&mut inner, to.0, target, new.clone(), need)?;
+            let target = self.ensure_in(inner, to.0, target, new.clone(), need)?;
             let is_exchange = how == Renaming::Exchange;
-            if is_exchange && self.is_under(&mut inner, (from.0, old.parent), target)? {
-                return Err(refusal(libc::EINVAL));
+            if is_exchange && self.is_under(inner, (from.0, old.parent), target)? {
+                return Err(refusal(libc::EINVAL).into());
             }
             victim = Some(target);
         }
@@ -187,11 +210,7 @@ impl<S: NameSpace> Names<S> {
                 to: new,
             },
         };
-        inner.displace(record, || self.space.rename(from, to, how))?;
-        if let Some(victim) = victim {
-            inner.forget_if_gone(victim);
-        }
-        Ok(())
+        Ok(Some((record, victim)))
     }
 
     /// Whether recovery would find the inode when this name of it is gone.
@@ -199,10 +218,10 @@ impl<S: NameSpace> Names<S> {
     /// # Errors
     /// The backing's.
     pub(crate) fn knows_another(&self, directory: &S::Handle, name: &OsStr) -> io::Result<bool> {
-        let mut inner = self.lock();
-        self.make_room(&mut inner)?;
-        let place = self.place(&mut inner, directory, name)?;
-        let seen = self.look(directory, name)?;
+        let (inner, (place, seen)) = self.begin_operation(None, |inner| {
+            let place = self.place(inner, directory, name)?;
+            Ok((place, self.look(directory, name)?))
+        })?;
         let id = inner.table.find(&seen.identity);
         let id = id.filter(|id| inner.introduced.contains(id));
         let node = id.and_then(|id| inner.table.node(id));
@@ -243,7 +262,12 @@ impl<S: NameSpace> Names<S> {
         seen.ok_or_else(|| refusal(libc::ENOENT))
     }
 
-    fn place(&self, inner: &mut Inner, directory: &S::Handle, name: &OsStr) -> io::Result<Place> {
+    fn place(
+        &self,
+        inner: &mut Locked<'_>,
+        directory: &S::Handle,
+        name: &OsStr,
+    ) -> Result<Place, Stop<S::Handle>> {
         Ok(Place {
             parent: self.directory(inner, directory)?,
             name: name.to_os_string(),
@@ -251,9 +275,12 @@ impl<S: NameSpace> Names<S> {
     }
 }
 
+/// The record of a rename, and the inode that loses its name; none if nothing is to be done.
+type Prepared = Option<(Record, Option<FileId>)>;
+
 impl Inner {
     /// Nothing may be changed that could not be recorded.
-    fn check(&self) -> io::Result<()> {
+    pub(super) fn check(&self) -> io::Result<()> {
         match &self.broken {
             Some(reason) => Err(io::Error::other(reason.clone())),
             None => Ok(()),

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
 use super::log::LogArea;
 use super::real::{KeepDescriptor, link_of};
@@ -15,8 +15,11 @@ use super::reconcile::{Outcome, Reconciled};
 use super::{Names, RealSpace};
 use crate::identity::FileIdentity;
 use crate::metadata::{FileId, MetadataArea};
-use crate::naming::{Found, NamesRecovery, Naming};
+use crate::naming::{Found, NamesRecovery, Naming, WithoutData};
 use crate::observe;
+
+/// How often the thread in the background looks how long the log has told of attributes.
+const ATTRIBUTES_LOOKED_AT: Duration = Duration::from_secs(15);
 
 /// Names of the kernel's directories.
 pub(crate) type RealNames = Names<RealSpace>;
@@ -60,13 +63,28 @@ impl Naming for Arc<RealNames> {
         RealSpace::seen_of(descriptor).is_ok_and(|seen| self.has_made(&seen.identity))
     }
 
+    fn changed_without_record(&self, identity: FileIdentity) {
+        RealNames::changed_without_record(self, number_of(identity));
+    }
+
+    fn settle(&self, identity: FileIdentity, sync: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        RealNames::settle(self, number_of(identity), sync)
+    }
+
     fn left_pool(&self, id: FileId) {
         self.release(id);
     }
 }
 
+/// An inode's device and number, as the log has them.
+fn number_of(identity: FileIdentity) -> (u64, u64) {
+    let said = observe::identity(identity);
+    let inode = said.map_or(identity.inode, |said| said.inode);
+    (identity.device, inode)
+}
+
 /// Begins new logs in the background, so that no operation has to sync the backing because the log is
-/// full.
+/// full, and so that attributes are in the backing after a while.
 ///
 /// # Errors
 /// No thread can be started.
@@ -75,8 +93,14 @@ pub(crate) fn checkpoint_in_background(names: &Arc<RealNames>) -> io::Result<()>
     names.ask_for_checkpoints(ask);
     let names = Arc::downgrade(names);
     let work = move || {
-        while asked.recv().is_ok() {
-            if let Some(names) = names.upgrade() {
+        loop {
+            let is_asked = match asked.recv_timeout(ATTRIBUTES_LOOKED_AT) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let Some(names) = names.upgrade() else { break };
+            if is_asked || names.has_aged() {
                 // What fails goes on with the old log; a caller that finds that full gets an error.
                 drop(names.checkpoint());
             }
@@ -108,18 +132,23 @@ impl RealRecovery {
 
 impl NamesRecovery for RealRecovery {
     fn recover(&mut self, with_data: &HashSet<FileId>) -> io::Result<()> {
-        self.reconciled = Some(self.names.recover(with_data)?);
+        let mut reconciled = self.names.recover(with_data)?;
+        self.names.restrict(&mut reconciled);
+        self.reconciled = Some(reconciled);
         Ok(())
     }
 
     fn open(&mut self, id: FileId) -> io::Result<Found> {
         let reconciled = self.reconciled.as_ref();
         let reconciled = reconciled.expect("names are recovered before files are opened");
+        if let Some(why) = reconciled.is_barred(id) {
+            return Err(io::Error::other(why.to_owned()));
+        }
         match reconciled.outcome(id) {
             Outcome::Gone => Ok(Found::Removed),
             Outcome::Missing(why) => Ok(Found::Missing(why)),
             Outcome::There => match reconciled.hold(&self.names.space, id)? {
-                Some(file) => open_for_writing(&file).map(Found::Open),
+                Some(file) => Ok(Found::Open(open_for_writing(&file)?)),
                 None => Ok(Found::Missing(format!("file {id} is in no directory"))),
             },
         }
@@ -131,25 +160,40 @@ impl NamesRecovery for RealRecovery {
         path.map_or_else(|| format!("file {id}"), |path| path.display().to_string())
     }
 
+    fn restore(&mut self, without: &WithoutData, gives_up: bool) -> io::Result<()> {
+        let Some(reconciled) = &mut self.reconciled else {
+            return Ok(());
+        };
+        let failed = self.names.restore(reconciled, without);
+        let Some(first) = failed.first().filter(|_| !gives_up) else {
+            reconciled.attributes_left += failed.len() as u64;
+            reconciled.complaints.extend(failed);
+            return Ok(());
+        };
+        let others = match failed.len() - 1 {
+            0 => String::new(),
+            count => format!(" (and {count} more)"),
+        };
+        Err(io::Error::other(format!(
+            "{first}{others}; all files have their data; remove the cause and recover again, or give these attributes up: \
+             forebay recover --save-lost POOL"
+        )))
+    }
+
+    fn rest(&mut self) -> io::Result<()> {
+        self.names.rest()
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         self.names.begin()
     }
 }
 
-/// A file that its owner may not write is written all the same: what is in the pool was written while
-/// the owner still could.
 fn open_for_writing(held: &OwnedFd) -> io::Result<OwnedFd> {
-    let link = link_of(held.as_fd());
-    let open = || rustix::fs::open(&link, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    match open() {
-        Ok(file) => Ok(file),
-        Err(Errno::ACCESS) => {
-            let mode = Mode::from_raw_mode(RealSpace::seen_of(held.as_fd())?.mode & 0o7777);
-            rustix::fs::chmod(&link, mode | Mode::WUSR | Mode::RUSR)?;
-            let file = open();
-            rustix::fs::chmod(&link, mode)?;
-            Ok(file?)
-        }
-        Err(error) => Err(error.into()),
-    }
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(
+        link_of(held.as_fd()),
+        flags,
+        Mode::empty(),
+    )?)
 }

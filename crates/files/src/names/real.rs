@@ -9,13 +9,15 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
-use rustix::fs::{Statx, StatxFlags};
+use rustix::fs::{Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
+use super::attributes::AttributeChange;
 use super::file_system::{self, Mark};
 use super::handles;
 use super::proof::Proof;
+use super::real_attributes;
 use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace, Renaming};
 use super::space::{Seen, Sought, is_directory};
 use crate::identity::FileIdentity;
@@ -26,7 +28,7 @@ pub type KeepDescriptor = fn(OwnedFd) -> io::Result<OwnedFd>;
 
 /// A directory of each file system seen, open for syncing it.
 struct Devices {
-    open: HashMap<u64, OwnedFd>,
+    open: HashMap<u64, Arc<OwnedFd>>,
     keep: KeepDescriptor,
 }
 
@@ -36,8 +38,12 @@ pub(crate) struct RealSpace {
     devices: Mutex<Devices>,
     /// Which boot this is; none if the kernel does not say.
     boot: Option<[u8; BOOT_BYTES]>,
+    /// When it began, if another moment is to be taken for that: nanoseconds since 1970.
+    started_ns: Option<i128>,
     /// The root of everything: too much to be looked through.
     is_everything: bool,
+    /// This process may open any inode by its handle, and give it any attribute.
+    is_privileged: bool,
 }
 
 impl fmt::Debug for RealSpace {
@@ -51,11 +57,20 @@ impl fmt::Debug for RealSpace {
 impl RealSpace {
     /// The tree under an open directory.
     pub(crate) fn new(root: OwnedFd) -> RealSpace {
-        RealSpace::of_boot(root, boot_id())
+        RealSpace::in_boot(root, boot_id(), None)
     }
 
-    /// The same, in the boot of this id.
-    pub(super) fn of_boot(root: OwnedFd, boot: Option<[u8; BOOT_BYTES]>) -> RealSpace {
+    /// The same, in the boot of this id, which began then.
+    #[cfg(test)]
+    pub(super) fn of_boot(root: OwnedFd, boot: [u8; BOOT_BYTES], started_ns: i128) -> RealSpace {
+        RealSpace::in_boot(root, Some(boot), Some(started_ns))
+    }
+
+    fn in_boot(
+        root: OwnedFd,
+        boot: Option<[u8; BOOT_BYTES]>,
+        started_ns: Option<i128>,
+    ) -> RealSpace {
         let path = RealSpace::absolute_path(root.as_fd());
         RealSpace {
             root: Arc::new(root),
@@ -64,7 +79,9 @@ impl RealSpace {
                 keep: Ok,
             }),
             boot,
+            started_ns,
             is_everything: path.is_ok_and(|path| path == b"/"),
+            is_privileged: real_attributes::is_privileged(),
         }
     }
 
@@ -83,7 +100,7 @@ impl RealSpace {
         let mut devices = self.devices();
         let keep = devices.keep;
         if let std::collections::hash_map::Entry::Vacant(entry) = devices.open.entry(device) {
-            entry.insert(keep(readable(directory)?)?);
+            entry.insert(Arc::new(keep(readable(directory)?)?));
         }
         Ok(())
     }
@@ -93,7 +110,7 @@ impl RealSpace {
         let mut devices = self.devices();
         devices.keep = keep;
         for descriptor in devices.open.values_mut() {
-            *descriptor = keep(descriptor.try_clone()?)?;
+            *descriptor = Arc::new(keep(descriptor.as_ref().try_clone()?)?);
         }
         Ok(())
     }
@@ -226,7 +243,8 @@ fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Se
         user: stat.stx_uid,
         group: stat.stx_gid,
         node_device: rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
-        made_ns: i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec),
+        made_ns: ns_of(&time),
+        changed_ns: observe::changed_ns(real, ns_of(&stat.stx_ctime)),
     })
 }
 
@@ -241,6 +259,10 @@ fn proof(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags, born: Option<&
         Some((kind, handle)) => Proof::of_handle(kind, &handle, born_ns),
         None => born_ns.map_or(Proof::NOTHING, Proof::of_birth),
     }
+}
+
+fn ns_of(time: &StatxTimestamp) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
 fn clock_ns(clock: ClockId) -> i128 {
@@ -337,7 +359,8 @@ impl NameSpace for RealSpace {
     }
 
     fn make(&self, directory: &Arc<OwnedFd>, name: &OsStr, creation: &Creation) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(creation.mode & !KIND_BITS);
+        // Others get their rights when it has the owner that it is to have.
+        let mode = Mode::from_raw_mode(creation.mode & libc::S_IRWXU);
         let made = match creation.mode & KIND_BITS {
             libc::S_IFREG => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -357,6 +380,10 @@ impl NameSpace for RealSpace {
             }
         };
         give(made.as_fd(), creation)
+    }
+
+    fn change(&self, handle: &Arc<OwnedFd>, change: &AttributeChange<'_>) -> io::Result<()> {
+        real_attributes::change(handle.as_fd(), change)
     }
 
     fn link(
@@ -409,11 +436,17 @@ impl NameSpace for RealSpace {
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        let devices = self.devices();
-        for directory in devices.open.values() {
-            observe::sync_file_system(directory)?;
-        }
-        Ok(())
+        // No thread that meets a directory waits for it.
+        let open: Vec<Arc<OwnedFd>> = self.devices().open.values().cloned().collect();
+        open.iter().try_for_each(observe::sync_file_system)
+    }
+
+    fn value(&self, handle: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+        real_attributes::value(&link_of(handle.as_fd()), name)
+    }
+
+    fn finds(&self, identity: &Identity) -> bool {
+        self.is_privileged && identity.proof.handle().is_some() || observe::mounting().is_some()
     }
 
     fn mounting(&self, handle: &Arc<OwnedFd>) -> io::Result<Option<Mounting>> {
@@ -469,7 +502,21 @@ impl NameSpace for RealSpace {
 
     /// When the machine started: what is older was read from the disk.
     fn durable_before_ns(&self) -> i128 {
-        self.now_ns() - clock_ns(ClockId::Boottime)
+        let started_ns = || self.now_ns() - clock_ns(ClockId::Boottime);
+        self.started_ns.unwrap_or_else(started_ns)
+    }
+
+    fn boot(&self) -> [u8; BOOT_BYTES] {
+        let watched = observe::mounting().map(|mount| u128::from(mount).to_le_bytes());
+        watched.or(self.boot).unwrap_or_default()
+    }
+
+    fn booted_ns(&self) -> i128 {
+        observe::booted_ns().unwrap_or_else(|| self.durable_before_ns())
+    }
+
+    fn change_clock_ns(&self) -> i128 {
+        observe::change_clock_ns().unwrap_or_else(|| self.now_ns())
     }
 
     fn now_ns(&self) -> i128 {

@@ -10,12 +10,16 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::attributes::Theirs;
+use super::judge::judge;
 use super::locate::{Located, staged_name};
-use super::media::Record;
+use super::record::Record;
+use super::recovery_log::RecoveryLog;
 use super::search::locate;
-use super::space::{NameSpace, Place, Renaming, is_directory};
+use super::space::{Creation, KIND_BITS, NameSpace, PRIVILEGE_BITS};
+use super::space::{Identity, Place, Renaming, is_directory};
 use super::table::{Node, Table};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
@@ -39,9 +43,15 @@ pub(crate) struct Reconciled<S: NameSpace> {
     pub made: Vec<PathBuf>,
     /// What could not be brought about, in words.
     pub complaints: Vec<String>,
-    table: Table,
-    now: Located<S::Handle>,
+    /// Attributes that could not be restored, or were left as others made them: each is among the complaints.
+    pub attributes_left: u64,
+    pub(super) table: Table,
+    pub(super) now: Located<S::Handle>,
     lost: BTreeMap<FileId, String>,
+    /// What others changed of inodes after what the log tells of their attributes.
+    pub(super) others: BTreeMap<FileId, Theirs>,
+    /// What must not get its data, since too many could read that; why, in words.
+    pub(super) barred: BTreeMap<FileId, String>,
 }
 
 impl<S: NameSpace> Reconciled<S> {
@@ -72,7 +82,7 @@ impl<S: NameSpace> Reconciled<S> {
         let node = self.table.node(id);
         let at = self.now.at.get(&id).and_then(|at| at.first());
         let place = at.or_else(|| node.and_then(|node| node.names.first()));
-        place.map_or_else(PathBuf::new, |place| path_of(&self.table, place))
+        place.map_or_else(PathBuf::new, |place| self.table.path_of(place))
     }
 
     /// Holds an inode that is there.
@@ -80,14 +90,29 @@ impl<S: NameSpace> Reconciled<S> {
     /// # Errors
     /// The backing's.
     pub(crate) fn hold(&self, space: &S, id: FileId) -> io::Result<Option<S::Handle>> {
-        if let Some(handle) = self.now.elsewhere.get(&id) {
-            return Ok(Some(handle.clone()));
+        self.now.hold(space, id)
+    }
+
+    /// Why an inode must not get its data: it could not be kept from others, or a directory on the way to it.
+    pub(crate) fn is_barred(&self, id: FileId) -> Option<&str> {
+        if self.barred.is_empty() {
+            return None;
         }
-        let Some(place) = self.now.at.get(&id).and_then(|at| at.first()) else {
-            return Ok(None);
-        };
-        let directory = &self.now.handles[&place.parent];
-        space.hold(directory, &place.name).map(Some)
+        // By every name: each is a way to it.
+        let mut open = vec![id];
+        let mut climbed = HashSet::new();
+        while let Some(at) = open.pop() {
+            if !climbed.insert(at) {
+                continue;
+            }
+            if let Some(why) = self.barred.get(&at) {
+                return Some(why);
+            }
+            let found = self.now.at.get(&at).filter(|at| !at.is_empty());
+            let names = found.or_else(|| Some(&self.table.node(at)?.names));
+            open.extend(names.into_iter().flatten().map(|place| place.parent));
+        }
+        None
     }
 }
 
@@ -95,38 +120,24 @@ impl<S: NameSpace> Reconciled<S> {
 const REMOVED: &str = "it was removed or replaced without us";
 
 fn missing(table: &Table, place: &Place, why: &str) -> String {
-    format!("{} is missing: {why}", path_of(table, place).display())
+    format!("{} is missing: {why}", table.path_of(place).display())
 }
 
-/// A name from the root, for people.
-fn path_of(table: &Table, place: &Place) -> PathBuf {
-    let mut names = vec![place.name.clone()];
-    let mut parent = place.parent;
-    // A log of an earlier version may have a circle in it.
-    let directories = table.nodes().count();
-    while parent != FileId::ROOT && names.len() <= directories {
-        let place = table.node(parent).and_then(|node| node.names.first());
-        let Some(place) = place else { break };
-        names.push(place.name.clone());
-        parent = place.parent;
-    }
-    names.iter().rev().collect()
-}
-
-struct Work<'a, S: NameSpace> {
+struct Work<'a, 'log, S: NameSpace> {
     space: &'a S,
     table: &'a Table,
-    record: &'a mut dyn FnMut(Record) -> io::Result<()>,
+    log: &'a mut RecoveryLog<'log>,
     now: Located<S::Handle>,
     started: bool,
     changes: u64,
     made: Vec<PathBuf>,
     complaints: Vec<String>,
     lost: BTreeMap<FileId, String>,
+    remade: BTreeMap<FileId, Identity>,
 }
 
-/// Brings the backing to what the table says, and finds the inodes `with_data`; `record` is called with
-/// what the log has to know before the work goes on. Nothing of it is durable in the backing when this
+/// Brings the backing to what the table says, and finds the inodes `with_data`; the log is told what it
+/// has to know before the work goes on. Nothing of it is durable in the backing when this
 /// returns.
 ///
 /// # Errors
@@ -135,40 +146,73 @@ pub(super) fn reconcile<S: NameSpace>(
     space: &S,
     table: &Table,
     with_data: &HashSet<FileId>,
-    record: &mut dyn FnMut(Record) -> io::Result<()>,
+    log: &mut RecoveryLog<'_>,
 ) -> io::Result<Reconciled<S>> {
     let now = locate(space, table, with_data)?;
+    let others = judge(space, table, &now, log)?;
     let mut work = Work {
         space,
         table,
-        record,
+        log,
         now,
         started: table.reconciling,
         changes: 0,
         made: Vec::new(),
         complaints: Vec::new(),
         lost: BTreeMap::new(),
+        remade: BTreeMap::new(),
     };
     work.remove_unfinished()?;
     work.place_all()?;
     work.remove_names()?;
-    Ok(Reconciled {
+    let mut reconciled = Reconciled {
         changes: work.changes,
         made: work.made,
         complaints: work.complaints,
+        attributes_left: others.len() as u64,
         table: table.clone(),
         now: work.now,
         lost: work.lost,
-    })
+        others,
+        barred: BTreeMap::new(),
+    };
+    for (id, identity) in work.remade {
+        let remade = Record::Remade { id, identity };
+        let known = reconciled.table.apply(&remade);
+        known.expect("what was made anew is known");
+    }
+    let others = reconciled.others.iter();
+    let others = others.map(|(id, theirs)| others_changed(&reconciled.path(*id), *theirs));
+    let others: Vec<String> = others.collect();
+    reconciled.attributes_left += reconciled.now.complaints.len() as u64;
+    reconciled.complaints.append(&mut reconciled.now.complaints);
+    reconciled.complaints.extend(others);
+    Ok(reconciled)
 }
 
-impl<'a, S: NameSpace> Work<'a, S> {
+fn others_changed(path: &Path, theirs: Theirs) -> String {
+    let kept = match theirs.rights {
+        true if theirs.restarted => {
+            "it has no more rights than both allow, is root's if it had not the recorded owner, and keeps the extended attributes"
+        }
+        true => "it has no more rights than both allow, and keeps the extended attributes",
+        false => "it keeps the extended attributes",
+    };
+    format!(
+        "{}: it was changed after its last recorded change, by others or by a call that a crash cut short: {kept} that it was \
+         given then",
+        path.display()
+    )
+}
+
+impl<'a, S: NameSpace> Work<'a, '_, S> {
     /// Before the first change: from now on there may be staged names.
     fn change(&mut self) -> io::Result<()> {
         if !self.started {
-            (self.record)(Record::Reconciling)?;
+            self.log.must(Record::Reconciling)?;
             self.started = true;
         }
+        self.log.begin_attempt(self.space, std::iter::empty())?;
         self.changes += 1;
         Ok(())
     }
@@ -216,7 +260,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
             return Ok(());
         }
         if self.now.elsewhere.contains_key(&id) {
-            let path = path_of(self.table, place);
+            let path = self.table.path_of(place);
             self.complaints.push(format!(
                 "{} was renamed without us: it stays where it is",
                 path.display()
@@ -303,12 +347,24 @@ impl<'a, S: NameSpace> Work<'a, S> {
             name: staged_name(id).into(),
         };
         let directory = self.now.handles[&place.parent].clone();
+        // A program gets its set-id bits when it has its bytes.
+        let withheld = match creation.mode & KIND_BITS {
+            libc::S_IFREG => PRIVILEGE_BITS,
+            _ => 0,
+        };
+        let creation = Creation {
+            mode: creation.mode & !withheld,
+            ..creation
+        };
         self.space.make(&directory, &staged.name, &creation)?;
         let seen = self.space.look(&directory, &staged.name)?;
-        let identity = seen.expect("it was just made").identity;
+        let seen = seen.expect("it was just made");
+        let identity = seen.identity;
+        self.now.seen.insert(id, seen);
+        self.remade.insert(id, identity);
         // Before it has its name: under that one it could not be told from another program's file.
         if !mutated(Mutant::FilesRemadeUnrecorded) {
-            (self.record)(Record::Remade { id, identity })?;
+            self.log.must(Record::Remade { id, identity })?;
         }
         self.appears(id, &staged);
         self.rename(id, &staged, place)?;
@@ -316,7 +372,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
             let held = self.space.hold(&directory, &place.name)?;
             self.now.handles.insert(id, held);
         }
-        self.made.push(path_of(self.table, place));
+        self.made.push(self.table.path_of(place));
         Ok(())
     }
 
@@ -353,7 +409,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
             }
         }
         for (_, place) in directories {
-            let path = path_of(self.table, &place);
+            let path = self.table.path_of(&place);
             self.complaints.push(format!(
                 "{}: removed before the crash, but others' files are in it: remove it yourself",
                 path.display()
@@ -364,9 +420,21 @@ impl<'a, S: NameSpace> Work<'a, S> {
 
     fn remove(&mut self, id: FileId, place: &Place) -> io::Result<()> {
         self.change()?;
-        let is_directory = is_directory(self.node(id).mode);
+        let node = self.node(id);
+        let is_directory = is_directory(node.mode);
+        let is_last = self.now.at.get(&id).is_some_and(|at| at.len() == 1);
+        // It may have names that the log does not know, and attributes that are to be restored.
+        let held = match is_last && !node.attributes.is_empty() {
+            true => self.now.hold(self.space, id).ok().flatten(),
+            false => None,
+        };
         let handle = &self.now.handles[&place.parent];
         self.space.remove(handle, &place.name, is_directory)?;
+        if let Some(held) = held
+            && self.space.seen(&held).is_ok_and(|seen| seen.links > 0)
+        {
+            self.now.elsewhere.insert(id, held);
+        }
         self.disappears(id, place);
         Ok(())
     }

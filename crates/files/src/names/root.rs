@@ -1,6 +1,6 @@
 //! The record that introduces the root.
 
-use super::media::Record;
+use super::record::Record;
 use super::space::{Place, Seen};
 use crate::metadata::FileId;
 

@@ -45,15 +45,23 @@ fn seek_moved<S: NameSpace>(
             if search.found.is_found(id) || !sought.insert(id) {
                 continue;
             }
-            match search.seek(id)? {
-                Sought::Held(handle) => search.is_elsewhere(id, handle)?,
-                Sought::Nowhere => {}
-                Sought::Unknown => drop(unsure.insert(id)),
+            match search.seek(id) {
+                Ok(Sought::Held(handle)) => search.is_elsewhere(id, handle)?,
+                Ok(Sought::Nowhere) => {}
+                Ok(Sought::Unknown) => drop(unsure.insert(id)),
+                // It has no name that the log knows, and no data.
+                Err(error) if !search.must_be_found(id, with_data) => {
+                    let left = format!("file {id}: its attributes could not be restored ({error})");
+                    search.found.complaints.push(left);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
     let missing: HashSet<FileId> = search.missing(with_data).collect();
-    unsure.retain(|id| missing.contains(id) && search.must_exist(*id));
+    unsure.retain(|id| {
+        missing.contains(id) && search.must_be_found(*id, with_data) && search.must_exist(*id)
+    });
     match unsure.is_empty() {
         true => Ok(()),
         false => search.walk(unsure),
@@ -61,13 +69,21 @@ fn seek_moved<S: NameSpace>(
 }
 
 impl<S: NameSpace> Search<'_, S> {
-    /// What is wanted and not found. Where the kernel kept all names, only data needs its inode.
+    /// What is wanted and not found. Where the kernel kept all names, only data needs its inode. One whose last
+    /// known name was removed may have others, and attributes that are to be restored.
     fn missing(&self, with_data: &HashSet<FileId>) -> impl Iterator<Item = FileId> {
         self.table.nodes().filter_map(move |(id, node)| {
-            let is_named = !node.names.is_empty() && !self.found.is_unbroken(node);
-            let is_wanted = is_named || with_data.contains(&id);
+            let is_changed = !node.names.is_empty() || !node.attributes.is_empty();
+            let is_to_be_restored = is_changed && !self.found.is_unbroken(node);
+            let is_wanted = is_to_be_restored || with_data.contains(&id);
             (id != FileId::ROOT && is_wanted && !self.found.is_found(id)).then_some(id)
         })
+    }
+
+    /// Whether more than its attributes are to be restored.
+    fn must_be_found(&self, id: FileId, with_data: &HashSet<FileId>) -> bool {
+        let node = self.table.node(id).expect("only the table's are missing");
+        !node.names.is_empty() || with_data.contains(&id)
     }
 
     fn seek(&self, id: FileId) -> io::Result<Sought<S::Handle>> {
@@ -95,7 +111,9 @@ impl<S: NameSpace> Search<'_, S> {
     }
 
     fn is_elsewhere(&mut self, id: FileId, handle: S::Handle) -> io::Result<()> {
-        let is_directory = self.space.seen(&handle)?.is_directory();
+        let seen = self.space.seen(&handle)?;
+        let is_directory = seen.is_directory();
+        self.found.seen.insert(id, seen);
         self.found.elsewhere.insert(id, handle.clone());
         if is_directory {
             self.found.handles.insert(id, handle);

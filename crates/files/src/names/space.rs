@@ -4,12 +4,16 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
+use super::attributes::{AttributeChange, Moment};
 use super::file_system::Mark;
 use super::proof::Proof;
 use crate::metadata::FileId;
 
 /// The bits of a mode that tell the kind of the inode.
 pub(crate) const KIND_BITS: u32 = libc::S_IFMT;
+
+/// The bits of a file's mode by which it runs with its owner's or group's rights.
+pub(super) const PRIVILEGE_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// Which inode, beyond the reuse of inode numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -65,11 +69,17 @@ pub(crate) struct Seen {
     pub node_device: u64,
     /// When it was made or, where that is not known, last changed: nanoseconds since 1970.
     pub made_ns: i128,
+    /// When anything of it last changed.
+    pub changed_ns: Moment,
 }
 
 impl Seen {
     pub(crate) fn is_directory(&self) -> bool {
         is_directory(self.mode)
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.mode & KIND_BITS == libc::S_IFREG
     }
 }
 
@@ -154,6 +164,13 @@ pub(crate) trait NameSpace {
         to: (&Self::Handle, &OsStr),
         how: Renaming,
     ) -> io::Result<()>;
+    /// Changes attributes of a held inode.
+    fn change(&self, handle: &Self::Handle, change: &AttributeChange<'_>) -> io::Result<()>;
+    /// The value of an extended attribute, if it is there.
+    fn value(&self, handle: &Self::Handle, name: &OsStr) -> io::Result<Option<Vec<u8>>>;
+    /// Whether recovery will find the inode by its identity wherever it is, and may give it any attribute, for all that can
+    /// be told: only then attributes of it are recorded.
+    fn finds(&self, identity: &Identity) -> bool;
     /// Which mounting of its file system an inode is on; none where changes could be forgotten while that
     /// lasts.
     fn mounting(&self, handle: &Self::Handle) -> io::Result<Option<Mounting>>;
@@ -175,6 +192,12 @@ pub(crate) trait NameSpace {
     fn sync_all(&self) -> io::Result<()>;
     /// What was made before this moment is durable even without a sync.
     fn durable_before_ns(&self) -> i128;
+    /// Which boot of the machine this is, and when it began, by the clock that times of change are taken from.
+    fn boot(&self) -> [u8; BOOT_BYTES];
+    /// See [`NameSpace::boot`].
+    fn booted_ns(&self) -> i128;
+    /// What that clock says.
+    fn change_clock_ns(&self) -> i128;
     /// The clock that inodes' times are taken from, in nanoseconds since 1970.
     fn now_ns(&self) -> i128;
 }

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::path::PathBuf;
 
+use super::attributes::{Attributes, Moment, Rights, Theirs};
 use super::file_system::Mark;
-use super::media::Record;
-use super::space::{Creation, Identity, Mounting, Place};
+use super::record::Record;
+use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, Place};
 use crate::metadata::FileId;
 
 impl FileId {
@@ -35,6 +37,10 @@ pub(crate) struct Node {
     pub mentioned: BTreeSet<Place>,
     /// Another program took its name: where it is now is not known here.
     pub displaced: bool,
+    /// Recovery has made it anew.
+    pub is_remade: bool,
+    /// What was changed of its attributes.
+    pub attributes: Attributes,
 }
 
 impl Node {
@@ -42,6 +48,29 @@ impl Node {
     pub(crate) fn identity(&self) -> Identity {
         *self.identities.last().expect("a node has an identity")
     }
+
+    /// What its attributes are to be. One that was made anew has the rights that it was made with, if nothing else is told; a
+    /// link has none.
+    pub(super) fn wanted(&self) -> Attributes {
+        let mut wanted = self.attributes.clone();
+        let made = self.creation.as_ref().filter(|_| self.is_remade);
+        let made = made.filter(|made| made.mode & KIND_BITS != libc::S_IFLNK);
+        wanted.rights = wanted.rights.or(made.map(|made| Rights {
+            mode: made.mode & !KIND_BITS,
+            user: made.user,
+            group: made.group,
+        }));
+        wanted
+    }
+}
+
+/// A time at which recovery was at work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attempt {
+    pub boot: [u8; BOOT_BYTES],
+    pub from: Moment,
+    /// None if it was killed.
+    pub to: Option<Moment>,
 }
 
 /// Inodes and names.
@@ -52,6 +81,10 @@ pub(crate) struct Table {
     by_inode: HashMap<(u64, u64), FileId>,
     /// Recovery may have left staged names.
     pub(crate) reconciling: bool,
+    /// When recoveries were at work.
+    pub(crate) attempts: Vec<Attempt>,
+    /// What others had changed before those.
+    pub(crate) others: BTreeMap<FileId, Theirs>,
     /// In which mounting of each device all of it was done.
     pub(crate) mountings: BTreeMap<u64, Mounting>,
     /// Which file system each device is.
@@ -95,6 +128,22 @@ impl Table {
         true
     }
 
+    /// A name from the root, for people.
+    pub(crate) fn path_of(&self, place: &Place) -> PathBuf {
+        let mut names = vec![place.name.clone()];
+        let mut parent = place.parent;
+        // A damaged log may have a circle in it.
+        for _ in 0..=self.nodes.len() {
+            let place = self.node(parent).and_then(|node| node.names.first());
+            let Some(place) = place.filter(|_| parent != FileId::ROOT) else {
+                break;
+            };
+            names.push(place.name.clone());
+            parent = place.parent;
+        }
+        names.iter().rev().collect()
+    }
+
     /// Forgets an inode without names.
     pub(crate) fn forget(&mut self, id: FileId) {
         let Some(node) = self.nodes.remove(&id) else {
@@ -110,16 +159,30 @@ impl Table {
         }
     }
 
-    /// Why a record must not be appended: the log could not be read any more, or said that a directory is in itself. The
-    /// records of one append are checked each by itself, so none may rely on another of them but for what the table has
-    /// already.
-    pub(crate) fn check(&self, record: &Record) -> Result<(), String> {
+    /// Why records must not be appended: the log could not be read any more, or said that a directory is in itself. Each is
+    /// checked by what the table has, so none may rely on another of them but for an inode that this makes known.
+    pub(crate) fn check_all(&self, records: &[Record]) -> Result<(), String> {
+        let mut appeared = BTreeSet::new();
+        for record in records {
+            if let Record::Introduce { id, .. } | Record::Create { id, .. } = record {
+                appeared.insert(*id);
+            }
+            self.check(record, &appeared)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, record: &Record, appeared: &BTreeSet<FileId>) -> Result<(), String> {
+        let check_known = |id: &FileId| match appeared.contains(id) {
+            true => Ok(()),
+            false => self.check_known(*id),
+        };
         match record {
             Record::Introduce { id, place, .. } | Record::Create { id, place, .. } => {
                 self.check_circle(*id, place)
             }
             Record::Link { id, place } => {
-                self.check_known(*id)?;
+                check_known(id)?;
                 self.check_circle(*id, place)
             }
             Record::Unlink { id, place } => self.check_named(*id, place),
@@ -132,16 +195,20 @@ impl Table {
                 self.check_named(first, one)?;
                 self.check_named(second, other)
             }
-            Record::Remade { id, .. } => self.check_known(*id),
-            // It is about the record before, which the table has not learned.
+            Record::Remade { id, .. } | Record::Attribute { id, .. } | Record::Settled { id } => {
+                check_known(id)
+            }
+            // The first is about the record before, which the table has not learned.
             Record::Abort
             | Record::Reconciling
             | Record::Mounted { .. }
-            | Record::FileSystem { .. } => Ok(()),
+            | Record::FileSystem { .. }
+            | Record::Others { .. }
+            | Record::Recovering { .. } => Ok(()),
         }
     }
 
-    /// What the record says becomes so. The error is why it cannot be: none where [`Table::check`] found none.
+    /// What the record says becomes so. The error is why it cannot be: none where [`Table::check_all`] found none.
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), String> {
         match record {
             Record::Introduce {
@@ -159,8 +226,7 @@ impl Table {
                 creation,
                 place,
             } => {
-                let mode = creation.mode;
-                self.appear(*id, mode, *identity, Some(creation.clone()));
+                self.appear(*id, creation.mode, *identity, Some(creation.clone()));
                 self.name(*id, place);
             }
             Record::Link { id, place } => {
@@ -183,7 +249,9 @@ impl Table {
             }
             Record::Abort => return Err(String::from("nothing to abort")),
             Record::Remade { id, identity } => {
-                self.known(*id)?.identities.push(*identity);
+                let node = self.known(*id)?;
+                node.identities.push(*identity);
+                node.is_remade = true;
                 self.by_inode.insert((identity.device, identity.inode), *id);
             }
             Record::Reconciling => self.reconciling = true,
@@ -193,8 +261,62 @@ impl Table {
             Record::FileSystem { device, mark } => {
                 self.marks.insert(*device, *mark);
             }
+            Record::Attribute {
+                id,
+                changed,
+                outcome,
+            } => self.known(*id)?.attributes.apply(*changed, outcome),
+            Record::Settled { id } => self.known(*id)?.attributes = Attributes::default(),
+            Record::Others { theirs, ids } => {
+                for id in ids {
+                    let known = self.others.entry(*id).or_default();
+                    *known = known.and(*theirs);
+                }
+            }
+            Record::Recovering { boot, at, ends } => self.recovering(*boot, *at, *ends),
         }
         Ok(())
+    }
+
+    fn recovering(&mut self, boot: [u8; BOOT_BYTES], at: Moment, ends: bool) {
+        // Of one boot's recoveries one alone is at work: another that begins, or ends, ends those that were killed before.
+        let is_open = |attempt: &&mut Attempt| attempt.boot == boot && attempt.to.is_none();
+        for attempt in self.attempts.iter_mut().filter(is_open) {
+            attempt.to = Some(at);
+        }
+        if !ends {
+            self.attempts.push(Attempt {
+                boot,
+                from: at,
+                to: None,
+            });
+        }
+    }
+
+    /// What an earlier table has of an inode, and this one, of a log that began later, has not: that it was made while
+    /// this process had the pool, and, if it is held, that it is there although it has no name.
+    pub(crate) fn keep(&mut self, id: FileId, earlier: &Node, is_held: bool) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.creation = node.creation.take().or_else(|| earlier.creation.clone());
+        } else if is_held {
+            let identity = earlier.identity();
+            let key = (identity.device, identity.inode);
+            let other = self.by_inode.get(&key).copied();
+            self.appear(id, earlier.mode, identity, earlier.creation.clone());
+            // Its number may be another one's by now.
+            self.by_inode.insert(key, other.unwrap_or(id));
+        }
+    }
+
+    /// Whether anything is told of an inode's attributes.
+    pub(crate) fn has_attributes(&self, id: FileId) -> bool {
+        self.node(id)
+            .is_some_and(|node| !node.attributes.is_empty())
+    }
+
+    /// The inode that has this number now, as far as is known.
+    pub(crate) fn numbered(&self, number: (u64, u64)) -> Option<FileId> {
+        self.by_inode.get(&number).copied()
     }
 
     /// Applies a whole log: a record before an abort did not come about.
@@ -210,6 +332,7 @@ impl Table {
     }
 
     fn appear(&mut self, id: FileId, mode: u32, identity: Identity, creation: Option<Creation>) {
+        self.by_inode.insert((identity.device, identity.inode), id);
         // Known inodes are introduced again so that the next log knows them too.
         self.nodes.entry(id).or_insert_with(|| Node {
             mode,
@@ -218,8 +341,9 @@ impl Table {
             names: BTreeSet::new(),
             mentioned: BTreeSet::new(),
             displaced: false,
+            is_remade: false,
+            attributes: Attributes::default(),
         });
-        self.by_inode.insert((identity.device, identity.inode), id);
     }
 
     fn check_circle(&self, id: FileId, to: &Place) -> Result<(), String> {

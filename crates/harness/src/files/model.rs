@@ -1,5 +1,6 @@
 //! What was acknowledged, and what a crash may leave of it.
 
+use super::attributes::Attributes;
 use super::tree::{Kind, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -119,26 +120,6 @@ impl File {
     }
 }
 
-/// An inode's mode: what is durable, and each later one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Modes {
-    durable: u32,
-    later: Vec<u32>,
-}
-
-impl Modes {
-    fn sync(&mut self) {
-        if let Some(newest) = self.later.pop() {
-            self.durable = newest;
-            self.later.clear();
-        }
-    }
-
-    fn allows(&self, found: u32) -> bool {
-        self.durable == found || self.later.contains(&found)
-    }
-}
-
 /// The tree as it was acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
@@ -146,8 +127,8 @@ pub struct Model {
     pub names: BTreeMap<PathBuf, Id>,
     /// What has or had a name.
     pub things: BTreeMap<Id, Thing>,
-    /// Modes of files and directories.
-    modes: BTreeMap<Id, Modes>,
+    /// Of files and directories.
+    attributes: BTreeMap<Id, Attributes>,
     next: Id,
 }
 
@@ -163,7 +144,11 @@ impl Model {
                 Kind::Link(target) => Thing::Link(target.clone()),
                 Kind::File(bytes) => Thing::File(File::new(bytes.to_vec())),
             };
-            model.set_mode_of(inode, &thing, tree.nodes[&inode].mode);
+            if !matches!(thing, Thing::Link(_)) {
+                let is_file = matches!(thing, Thing::File(_));
+                let found = Attributes::of(is_file, &tree.nodes[&inode]);
+                model.attributes.insert(inode, found);
+            }
             model.things.insert(inode, thing);
             model.next = model.next.max(inode + 1);
         }
@@ -189,38 +174,83 @@ impl Model {
     pub fn make_with_mode(&mut self, path: &Path, thing: Thing, mode: u32) -> Id {
         self.next = self.next_id();
         self.names.insert(path.to_path_buf(), self.next);
-        self.set_mode_of(self.next, &thing, mode);
+        if !matches!(thing, Thing::Link(_)) {
+            let is_file = matches!(thing, Thing::File(_));
+            let made = Attributes::new(is_file, mode, rustix::process::geteuid().as_raw());
+            self.attributes.insert(self.next, made);
+        }
         self.things.insert(self.next, thing);
         self.next
     }
 
-    /// Links have no mode of their own.
-    fn set_mode_of(&mut self, id: Id, thing: &Thing, mode: u32) {
-        if !matches!(thing, Thing::Link(_)) {
-            let modes = Modes {
-                durable: mode,
-                later: Vec::new(),
-            };
-            self.modes.insert(id, modes);
-        }
+    fn attributes(&mut self, path: &Path) -> &mut Attributes {
+        let id = self.names[path];
+        self.attributes.get_mut(&id).expect("it is no link")
     }
 
     /// A mode that need not survive until the next sync of it.
     pub fn set_mode(&mut self, path: &Path, mode: u32) {
-        let id = self.names[path];
-        let modes = self.modes.get_mut(&id).expect("it is no link");
-        modes.later.push(mode);
+        self.attributes(path).set_mode(mode);
     }
 
-    /// The modes that all have now are durable.
+    /// A mode that others give it, who say nothing of it.
+    pub fn others_mode(&mut self, path: &Path, mode: u32) {
+        self.attributes(path).others_mode(mode);
+    }
+
+    /// A mode that is durable, unless it has set-id bits, or something else waits for a sync.
+    pub fn change_mode(&mut self, path: &Path, mode: u32) {
+        self.attributes(path).change_mode(mode);
+    }
+
+    /// The same of an owner.
+    pub fn change_owner(&mut self, path: &Path, owner: u32) {
+        self.attributes(path).change_owner(owner);
+    }
+
+    /// Another value of the extended attribute, or none; `durable` or from the next sync on.
+    pub fn set_extended(&mut self, path: &Path, value: Option<Vec<u8>>, durable: bool) {
+        self.attributes(path).set_extended(value, durable);
+    }
+
+    /// A capability, from the next sync on.
+    pub fn give_capability(&mut self, path: &Path) {
+        self.attributes(path).give_capability();
+    }
+
+    /// Whether an inode has the extended attribute.
+    #[must_use]
+    pub fn has_extended(&self, path: &Path) -> bool {
+        self.attributes[&self.names[path]].has_extended()
+    }
+
+    /// The content of a file is changed.
+    pub fn written(&mut self, id: Id) {
+        if let Some(attributes) = self.attributes.get_mut(&id) {
+            attributes.written();
+        }
+    }
+
+    /// A change of attributes is under way.
+    pub fn loosen(&mut self, path: &Path) {
+        self.attributes(path).loosen();
+    }
+
+    /// All that the backing has is durable.
+    pub fn backing_synced(&mut self) {
+        let all = self.attributes.values_mut();
+        all.for_each(Attributes::backing_synced);
+    }
+
+    /// The attributes that all have now are durable.
     pub fn sync_modes(&mut self) {
-        self.modes.values_mut().for_each(Modes::sync);
+        self.attributes.values_mut().for_each(Attributes::settle);
     }
 
-    /// The mode that an inode has now is durable.
+    /// The attributes that an inode has now are durable.
     pub fn sync_mode(&mut self, id: Id) {
-        if let Some(modes) = self.modes.get_mut(&id) {
-            modes.sync();
+        if let Some(attributes) = self.attributes.get_mut(&id) {
+            attributes.sync();
         }
     }
 
@@ -286,7 +316,7 @@ impl Model {
     pub fn forget_nameless(&mut self, is_open: impl Fn(Id) -> bool) {
         let Model { names, things, .. } = self;
         things.retain(|id, _| is_open(*id) || names.values().any(|named| named == id));
-        self.modes.retain(|id, _| things.contains_key(id));
+        self.attributes.retain(|id, _| things.contains_key(id));
     }
 
     /// Changes names; the caller has seen to it that it can be done.
@@ -358,14 +388,9 @@ impl Model {
                 (_, found) => Err(format!("it is {found:?}")),
             };
             right.map_err(|error| format!("{}: {error}", path.display()))?;
-            let mode = found.nodes[inode].mode;
-            if self.modes.get(id).is_some_and(|modes| !modes.allows(mode)) {
-                let legal = &self.modes[id];
-                return Err(format!(
-                    "{}: mode {mode:o}, not of {legal:?}",
-                    path.display()
-                ));
-            }
+            let attributes = self.attributes.get(id);
+            let allowed = attributes.map_or(Ok(()), |known| known.allows(&found.nodes[inode]));
+            allowed.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         let inodes: BTreeSet<&u64> = known.values().collect();
         match inodes.len() == known.len() {
@@ -403,7 +428,7 @@ mod tests {
         let path = Path::new("a");
         let id = model.make(path, Thing::Directory);
         let allowed = |model: &Model| {
-            let legal = |mode: &u32| model.modes[&id].allows(*mode);
+            let legal = |mode: &u32| model.attributes[&id].allows_mode(*mode);
             [DIRECTORY_MODE, 0o700, 0o711, 0o777]
                 .iter()
                 .copied()

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 
 /// An inode, by a number that it keeps through all incarnations of a story.
 pub type Inode = u64;
@@ -32,6 +36,72 @@ pub struct Node {
     pub kind: Kind,
     /// Its permissions.
     pub mode: u32,
+    /// The value of [`EXTENDED`], if it has that.
+    pub extended: Option<Vec<u8>>,
+    /// Its owner.
+    pub owner: u32,
+    /// Whether it has [`CAPABILITY`].
+    pub has_capability: bool,
+    /// When anything of it was changed.
+    pub changed: Changed,
+}
+
+/// A moment by which no two nodes differ.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changed(pub i128);
+
+impl PartialEq for Changed {
+    fn eq(&self, _: &Changed) -> bool {
+        true
+    }
+}
+
+impl Eq for Changed {}
+
+impl Hash for Changed {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// The extended attribute that is looked at, of files and directories.
+pub const EXTENDED: &str = "user.forebay-harness";
+/// What a program may do beyond its user's rights (`capabilities(7)`).
+pub const CAPABILITY: &str = "security.capability";
+/// Version 2, and no capability in it.
+pub const CAPABILITY_VALUE: [u8; 20] = {
+    let mut value = [0; 20];
+    value[3] = 2;
+    value
+};
+/// Longer values are not looked at.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+fn extended_of(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; VALUE_BYTES_MAX];
+    match rustix::fs::getxattr(path, EXTENDED, &mut value) {
+        Ok(len) => {
+            value.truncate(len);
+            Ok(Some(value))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Node {
+    /// Gives what was made the attributes.
+    fn set_attributes(&self, path: &Path) -> io::Result<()> {
+        if fs::metadata(path)?.uid() != self.owner {
+            chown(path, Some(self.owner), None)?;
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(self.mode))?;
+        if let Some(value) = &self.extended {
+            rustix::fs::setxattr(path, EXTENDED, value, XattrFlags::empty())?;
+        }
+        if self.has_capability {
+            rustix::fs::setxattr(path, CAPABILITY, &CAPABILITY_VALUE, XattrFlags::empty())?;
+        }
+        Ok(())
+    }
 }
 
 /// A tree at one moment.
@@ -79,8 +149,22 @@ impl Tree {
                     }
                     _ => Kind::File(Arc::new(fs::read(entry.path())?)),
                 };
-                let mode = data.permissions().mode() & 0o7777;
-                tree.nodes.insert(inode, Node { kind, mode });
+                let is_file = matches!(kind, Kind::File(_));
+                let node = Node {
+                    mode: data.permissions().mode() & 0o7777,
+                    extended: match kind {
+                        Kind::Link(_) => None,
+                        _ => extended_of(&entry.path())?,
+                    },
+                    owner: data.uid(),
+                    has_capability: is_file
+                        && rustix::fs::getxattr_query(entry.path(), CAPABILITY).is_ok(),
+                    changed: Changed(
+                        i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec()),
+                    ),
+                    kind,
+                };
+                tree.nodes.insert(inode, node);
             }
         }
         Ok(tree)
@@ -116,7 +200,7 @@ impl Tree {
                     Kind::File(bytes) => fs::write(&path, bytes.as_slice())?,
                 }
                 if !matches!(node.kind, Kind::Link(_)) {
-                    fs::set_permissions(&path, fs::Permissions::from_mode(node.mode))?;
+                    node.set_attributes(&path)?;
                 }
                 numbers.0.insert(fs::symlink_metadata(&path)?.ino(), inode);
                 made.insert(inode, path);

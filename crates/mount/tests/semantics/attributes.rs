@@ -174,6 +174,62 @@ fn extended_attributes_and_access_lists_pass_through() {
 }
 
 #[test]
+fn extended_attributes_of_a_symbolic_link_are_its_own() {
+    let Some(place) = Mounted::new("link_xattrs") else {
+        return;
+    };
+    fs::write(place.path("file"), b"").unwrap();
+    rustix::fs::symlinkat("file", CWD, place.path("link")).unwrap();
+    let name = "trusted.one";
+    let link = place.path("link");
+    match rustix::fs::lsetxattr(&link, name, b"value", XattrFlags::empty()) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::PERM) => {
+            return skip("link_xattrs", "none for us behind the mount");
+        }
+        result => result.unwrap(),
+    }
+    let mut value = [0; 16];
+    assert_eq!(rustix::fs::lgetxattr(&link, name, &mut value), Ok(5));
+    assert_eq!(
+        rustix::fs::lgetxattr(place.data("link"), name, &mut value),
+        Ok(5)
+    );
+    assert_eq!(
+        rustix::fs::getxattr(place.data("file"), name, &mut value),
+        Err(rustix::io::Errno::NODATA)
+    );
+    rustix::fs::lremovexattr(&link, name).unwrap();
+    assert_eq!(rustix::fs::llistxattr(&link, &mut value), Ok(0));
+}
+
+#[test]
+fn write_back_leaves_a_capability_that_was_set_after_the_write() {
+    let Some(mut place) = Mounted::new("capability_set_late") else {
+        return;
+    };
+    let path = place.path("file");
+    let mut file = File::create(&path).unwrap();
+    file.write_all(b"a program").unwrap();
+    file.sync_all().unwrap();
+    file.write_all(b" and more of it").unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    let name = "security.capability";
+    let mut value = [0; 20];
+    value[3] = 2;
+    match rustix::fs::setxattr(&path, name, &value, XattrFlags::empty()) {
+        Err(rustix::io::Errno::OPNOTSUPP) => {
+            return skip("capability_set_late", "none behind the mount");
+        }
+        result => result.unwrap(),
+    }
+    let data = place.data("file");
+    place.end();
+    assert_eq!(rustix::fs::getxattr_query(&data, name), Ok(value.len()));
+    assert_eq!(fs::read(&data).unwrap(), b"a program and more of it");
+}
+
+#[test]
 fn writes_take_a_files_capability_at_once() {
     let Some(place) = Mounted::new("capability") else {
         return;

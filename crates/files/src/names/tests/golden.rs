@@ -1,19 +1,21 @@
 //! The same operations, and the same recovery, write the same log as an earlier build, and that log is
-//! still read.
+//! still read. So are those of version 2 of the log, which has no attributes: they have no number in their names.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::tree::Keep;
+use super::disk::Keep;
 use super::{Crash, Step, World};
 use crate::metadata::FileId;
+use crate::names::attributes::{Outcome, Rights, Theirs};
 use crate::names::file_system::Mark;
 use crate::names::log::Log;
 use crate::names::log::tests::MemoryArea;
-use crate::names::media::Record;
 use crate::names::proof::Proof;
+use crate::names::record::Record;
 use crate::names::space::{BOOT_BYTES, Creation, Identity, Mounting, Place, Renaming};
 
 /// Every kind of operation, with a checkpoint in between, after which the other half of the log counts.
@@ -46,6 +48,15 @@ const STEPS: [(u8, u16, u16, u8); 28] = [
     (12, 1, 0, 1),
     (12, 2, 0, 3),
     (12, 0, 1, 2),
+];
+
+/// Changes of attributes, of what is there after those; the last one is of the root's first name.
+const ATTRIBUTE_STEPS: [(u8, u16, u16, u8); 5] = [
+    (16, 0, 0, 5),
+    (17, 1, 33, 7),
+    (17, 1, 35, 8),
+    (17, 1, 4, 7),
+    (16, 2, 0, 9),
 ];
 
 fn path(name: &str) -> PathBuf {
@@ -88,10 +99,11 @@ impl World {
 }
 
 /// What lies in the pool after those operations, and the names that there are.
-fn written() -> (World, Vec<u8>) {
+fn written(more: &[(u8, u16, u16, u8)]) -> (World, Vec<u8>) {
     let mut world = World::new();
     let names = world.recover().unwrap();
     world.do_all(&STEPS, &names);
+    world.do_all(more, &names);
     drop(names);
     let bytes = world.log();
     (world, bytes)
@@ -208,6 +220,47 @@ fn every_kind() -> Vec<Record> {
     records
 }
 
+fn every_outcome() -> Vec<Record> {
+    let moment = |seconds: i128| seconds * 1_000_000_000 + 123_456_789;
+    let value = |value: Option<&[u8]>| {
+        let value = value.map(<[u8]>::to_vec);
+        Outcome::Value("user.name".into(), value)
+    };
+    let rights = Rights {
+        mode: 0o2750,
+        user: 1000,
+        group: 100,
+    };
+    let id = FileId(3);
+    let outcomes = [
+        (-5, Outcome::Rights(rights)),
+        (1_700_000_002, value(Some(b"a value"))),
+        (1_700_000_002, value(None)),
+    ];
+    let record = |(seconds, outcome)| Record::Attribute {
+        id,
+        changed: moment(seconds),
+        outcome,
+    };
+    let mut records: Vec<Record> = outcomes.into_iter().map(record).collect();
+    records.push(Record::Settled { id });
+    let theirs = Theirs {
+        rights: false,
+        restarted: false,
+        values: true,
+    };
+    records.push(Record::Others {
+        theirs,
+        ids: vec![FileId(3), FileId(7)],
+    });
+    records.extend([false, true].map(|ends| Record::Recovering {
+        boot: [9; BOOT_BYTES],
+        at: moment(1_700_000_003),
+        ends,
+    }));
+    records
+}
+
 /// Begun with half of them, and the others appended.
 fn log_of(records: &[Record]) -> Vec<u8> {
     let area = MemoryArea::new(super::AREA_BYTES);
@@ -240,28 +293,39 @@ fn kinds(log: &[u8], start: usize) -> BTreeSet<u8> {
 
 #[test]
 fn the_same_operations_write_the_same_log() {
-    compare("names.log", &written().1);
+    compare("names-4.log", &written(&ATTRIBUTE_STEPS).1);
+    let golden = fs::read(path("names-4.log")).expect("the log");
+    let kinds = [kinds(&golden, 0), kinds(&golden, super::AREA_BYTES / 2)];
+    let is_there = |kind| kinds.iter().any(|kinds| kinds.contains(kind));
+    assert!([12, 13, 14].iter().all(is_there), "{kinds:?}");
 }
 
 #[test]
 fn the_same_recovery_writes_the_same_log() {
-    compare("recovered.log", &recovered().1);
-    let golden = fs::read(path("recovered.log")).expect("the log");
+    compare("recovered-4.log", &recovered().1);
+    let golden = fs::read(path("recovered-4.log")).expect("the log");
     let half_bytes = super::AREA_BYTES / 2;
     let kinds = [kinds(&golden, 0), kinds(&golden, half_bytes)];
     let is_there = |kind| kinds.iter().any(|kinds| kinds.contains(kind));
-    assert!([8, 9].iter().all(is_there), "{kinds:?}");
+    assert!([8, 9, 17].iter().all(is_there), "{kinds:?}");
 }
 
 #[test]
 fn the_same_records_of_every_kind_are_the_same_bytes_and_are_read_again() {
-    let records = every_kind();
-    compare("kinds.log", &log_of(&records));
-    let golden = fs::read(path("kinds.log")).expect("the log");
+    let mut records = every_kind();
+    are_read("kinds.log", 1..=11, &records);
+    records.extend(every_outcome());
+    compare("kinds-4.log", &log_of(&records));
+    are_read("kinds-4.log", 1..=17, &records);
+}
+
+/// A log has records of these kinds, and says this.
+fn are_read(name: &str, expected: RangeInclusive<u8>, records: &[Record]) {
+    let golden = fs::read(path(name)).expect("the log");
     let kinds = (0..2).map(|half| kinds(&golden, half * super::AREA_BYTES / 2));
     assert_eq!(
         kinds.flatten().collect::<BTreeSet<u8>>(),
-        (1..=11).collect()
+        expected.collect()
     );
     let area = MemoryArea::new(super::AREA_BYTES);
     area.0.lock().unwrap()[..golden.len()].copy_from_slice(&golden);
@@ -270,7 +334,13 @@ fn the_same_records_of_every_kind_are_the_same_bytes_and_are_read_again() {
 
 #[test]
 fn the_log_of_an_earlier_build_is_read() {
-    for (name, (world, _)) in [("names.log", written()), ("recovered.log", recovered())] {
+    let with_attributes = written(&ATTRIBUTE_STEPS);
+    for (name, (world, _)) in [
+        ("names.log", written(&[])),
+        ("names-4.log", with_attributes),
+        ("recovered.log", recovered()),
+        ("recovered-4.log", recovered()),
+    ] {
         world.set_log(&fs::read(path(name)).expect("the log"));
         let before = world.tree().shape();
         drop(world.recover().expect("recovery"));

@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::metadata::FileId;
 use crate::names::log::tests::MemoryArea;
@@ -17,7 +18,7 @@ use crate::names::reconcile::{Outcome, Reconciled};
 use crate::names::space::Creation;
 use crate::names::{Names, RealSpace, Renaming};
 
-struct Place {
+pub(super) struct Place {
     root: tempfile::TempDir,
     area: Arc<MemoryArea>,
     ids: Arc<AtomicU64>,
@@ -26,7 +27,7 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(super) fn new() -> Place {
         Place {
             root: tempfile::tempdir().unwrap(),
             area: MemoryArea::new(256 << 10),
@@ -43,31 +44,38 @@ impl Place {
         }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(super) fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
     }
 
-    fn names(&self) -> Names<RealSpace> {
+    /// The next boot, or the one that lasts.
+    pub(super) fn boot(&self) -> u64 {
+        let boots = self.boots.as_ref();
+        boots.map_or(0, |boots| boots.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn names(&self) -> Names<RealSpace> {
+        self.names_in(self.boot(), now_ns())
+    }
+
+    /// In a boot that began at this moment.
+    pub(super) fn names_in(&self, boot: u64, started_ns: i128) -> Names<RealSpace> {
         let root = open(self.root.path()).unwrap();
         let ids = Arc::clone(&self.ids);
         let draw = Box::new(move || Ok(FileId(ids.fetch_add(1, Ordering::Relaxed))));
-        let boot = self
-            .boots
-            .as_ref()
-            .map_or(0, |boots| boots.fetch_add(1, Ordering::Relaxed));
-        let space = RealSpace::of_boot(root, Some(u128::from(boot).to_le_bytes()));
+        let space = RealSpace::of_boot(root, u128::from(boot).to_le_bytes(), started_ns);
         Names::open(self.area.clone(), space, draw).unwrap()
     }
 
     /// As after a crash: what was recovered, and names that may change again.
-    fn recover(&self) -> (Names<RealSpace>, Reconciled<RealSpace>) {
+    pub(super) fn recover(&self) -> (Names<RealSpace>, Reconciled<RealSpace>) {
         let names = self.names();
         let found = names.recover(&HashSet::new()).unwrap();
         names.begin().unwrap();
         (names, found)
     }
 
-    fn dir(&self, path: &str) -> Arc<OwnedFd> {
+    pub(super) fn dir(&self, path: &str) -> Arc<OwnedFd> {
         Arc::new(open(&self.path(path)).unwrap())
     }
 
@@ -87,6 +95,11 @@ impl Place {
         out.sort();
         out
     }
+}
+
+pub(super) fn now_ns() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_nanos() as i128
 }
 
 fn open(path: &Path) -> io::Result<OwnedFd> {
