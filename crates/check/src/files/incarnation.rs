@@ -3,7 +3,8 @@
 use super::backing::{Backing, History, Identities};
 use super::clock::Clock;
 use super::env::{MarkFolder, TestEnv, mark_place};
-use super::script::{self, Step};
+use super::script;
+use super::step::Step;
 use super::worker::Worker;
 use crate::scheduler::message_of;
 use forebay::RuntimeOptions;

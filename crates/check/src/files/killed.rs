@@ -2,7 +2,8 @@
 //! programs go on changing names before a process recovers.
 
 use super::incarnation::{Case, Image, Incarnation};
-use super::script::{self, Step};
+use super::script;
+use super::step::Step;
 use forebay_harness::files::{Changed, FILE_MODE, File, Inode, Kind, Model, Node, Thing, Tree};
 use forebay_pmem::shadow::Distribution;
 use std::path::{Path, PathBuf};

@@ -10,6 +10,7 @@ mod incarnation;
 mod killed;
 mod mark;
 mod script;
+mod step;
 mod worker;
 
 use crate::digest::Fold;

@@ -1,7 +1,8 @@
 //! The program: does steps, and reads what it has open.
 
 use super::backing::Backing;
-use super::script::{PROGRAM_MODE, Space, Step};
+use super::script::PROGRAM_MODE;
+use super::step::{Space, Step};
 use forebay_files::observe::{Observer, Synced};
 use forebay_files::{AttributeChange, BufferedFile, Directory};
 use forebay_files::{FileBuffer, FileIdentity, SyncKind};
