@@ -336,10 +336,13 @@ impl SsdPool {
         }
         // A backing that is whole may be changed without the pool, and blocks must not come back dirty then: so the clean
         // points are durable before any mark says `whole`.
-        let told = self
-            .shared
-            .with_room(log, || log.stage_tail().and_then(|tail| log.wait(&tail)));
-        told?;
+        match log.stage_points().and_then(|points| log.wait(&points)) {
+            Ok(()) => {}
+            // The last segments are what recycling goes on with. The marks stay open, as after a crash: no other pool takes
+            // the backings, and nothing is lost.
+            Err(LogError::NoRoom { .. }) => return first,
+            Err(error) => return first.and(Err(self.shared.error(error))),
+        }
         for known in whole {
             let backing = known.state.backing()?;
             let mut row = known.row();
