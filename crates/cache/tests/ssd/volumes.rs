@@ -137,3 +137,24 @@ fn a_volume_whose_backing_is_lost_is_given_up() {
     let volume = pool.attach_stale(image(&path)).expect("as it is");
     assert_eq!(read(&volume, 1), vec![0; BLOCK]);
 }
+
+#[test]
+fn a_clean_volume_goes_without_its_backing() {
+    let Some(place) = Place::find("a_clean_volume_goes_without_its_backing") else {
+        return;
+    };
+    let store = Arc::new(MemoryStore::new(1 << 20));
+    let pool = place.create();
+    let volume = pool.attach(backing(&store)).expect("attach");
+    volume.write(1, &bytes(1)).expect("write");
+    volume.flush().expect("flush");
+    pool.close().expect("close");
+    drop(volume);
+    let pool = place.open();
+    let [volume] = &pool.volumes()[..] else {
+        panic!("it is known")
+    };
+    volume.flush().expect("nothing is dirty");
+    pool.detach(volume.clone()).expect("nothing is dirty");
+    assert!(pool.volumes().is_empty());
+}

@@ -39,6 +39,21 @@ impl Round {
     pub fn left(&self) -> u64 {
         self.dirty.1.len() as u64
     }
+
+    /// Nothing was dirty.
+    fn has_nothing(&self) -> bool {
+        let Brought {
+            zeroes,
+            blocks,
+            failure,
+        } = &self.brought;
+        let (zeroes_left, blocks_left) = &self.dirty;
+        zeroes.is_empty()
+            && blocks.is_empty()
+            && failure.is_none()
+            && zeroes_left.is_empty()
+            && blocks_left.is_empty()
+    }
 }
 
 impl Log {
@@ -65,6 +80,10 @@ impl Log {
         let mut goes_on = go_on(round.left());
         while goes_on && self.write_some(&mut round, BROUGHT_AT_ONCE)? {
             goes_on = go_on(round.left());
+        }
+        if round.has_nothing() && self.backing(volume).is_none() {
+            // There is nothing to be synced; what the clean point says stays as it is.
+            return Ok(goes_on);
         }
         if !goes_on {
             let backing = self.backing_or_error(volume)?;
