@@ -1,6 +1,7 @@
 //! Writing a volume back: everything dirty of it that is published when the round begins, then a sync, then its clean point.
 
 use super::core::Log;
+use super::maintained::Maintained;
 use crate::backing::Backing;
 use crate::error::{LogError, Result};
 use crate::media::Key;
@@ -93,6 +94,15 @@ impl Log {
         self.finish_round(round)?;
         maintained.note_whole(volume);
         Ok(true)
+    }
+
+    /// Writes all of a volume back.
+    pub(crate) fn write_back_whole(&self, maintained: &mut Maintained, volume: u32) -> Result<()> {
+        let mut round = self.begin_round(volume);
+        self.write_round(&mut round)?;
+        self.finish_round(round)?;
+        maintained.note_whole(volume);
+        Ok(())
     }
 
     /// Writes those of these blocks back that are dirty, or in ranges of zeroes, and syncs.

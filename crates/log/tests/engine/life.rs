@@ -202,3 +202,51 @@ fn a_fill_is_kept_only_if_nothing_came_between() {
     log.wait(&ticket).unwrap();
     assert_eq!(log.cached_blocks(), 0);
 }
+
+/// A pool with dirty blocks in all segments that may be used, none of which could be cleaned.
+fn behind(log: &forebay_log::Log) -> u64 {
+    let mut written = 0;
+    while log.commit(one(written, written + 1)).is_ok() {
+        written += 1;
+    }
+    for _ in 0..2 * SEGMENTS {
+        // Each fails but those that find nothing.
+        drop(log.clean_ahead());
+    }
+    assert!(log.cleaned_ahead() > 2 && log.dirty_blocks() as u64 == written);
+    written
+}
+
+fn clean_all(log: &forebay_log::Log) {
+    let mut steps = 0;
+    while log.clean_ahead().unwrap() {
+        steps += 1;
+        assert!(steps < 4 * SEGMENTS, "it ends");
+    }
+}
+
+#[test]
+fn what_was_passed_over_without_a_backing_is_cleaned_when_there_is_one() {
+    let log = forebay_log::create(device(SEGMENTS), options()).unwrap();
+    let written = behind(&log);
+    let backing = Arc::new(MemoryBacking::default());
+    log.attach(1, backing);
+    assert_eq!(log.cleaned_ahead(), 0);
+    clean_all(&log);
+    let left = log.dirty_blocks() as u64;
+    assert!(
+        left < u64::from(SEGMENT_PAGES),
+        "{left} of {written} are dirty"
+    );
+}
+
+#[test]
+fn what_a_backing_did_not_take_is_written_when_it_does() {
+    let (_, backing, log) = small();
+    backing.fails.store(true, Ordering::Relaxed);
+    behind(&log);
+    backing.fails.store(false, Ordering::Relaxed);
+    clean_all(&log);
+    assert_eq!(log.dirty_blocks(), 0);
+    assert!(!log.clean_ahead().unwrap(), "nothing is left");
+}
