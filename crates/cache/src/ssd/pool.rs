@@ -235,23 +235,11 @@ impl SsdPool {
             let known = known.iter().find(|known| known.number == number);
             known.map_or(number, |known| known.state.id)
         };
-        match log.check_all(progress) {
-            Ok((good, bad)) => {
-                let bad = bad
-                    .into_iter()
-                    .map(|(number, block)| (id_of(number), block));
-                (good, bad.collect())
-            }
-            // The device does not give its pages: no block of it is good.
-            Err(_) => {
-                let mut bad = Vec::new();
-                for known in &known {
-                    let id = known.state.id;
-                    log.visit_blocks(known.number, |block, _| bad.push((id, block)));
-                }
-                (0, bad)
-            }
-        }
+        let (good, bad) = log.check_all(progress);
+        let bad = bad
+            .into_iter()
+            .map(|(number, block)| (id_of(number), block));
+        (good, bad.collect())
     }
 
     pub(crate) fn verify(&self) -> VerifyPolicy {

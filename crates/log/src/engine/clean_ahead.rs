@@ -45,7 +45,11 @@ impl Log {
         for volume in &behind {
             match self.write_back_whole(maintained, *volume) {
                 Ok(()) => {}
-                Err(error @ (LogError::Backing { .. } | LogError::Corrupt { .. })) => {
+                Err(
+                    error @ (LogError::Backing { .. }
+                    | LogError::Device { .. }
+                    | LogError::Corrupt { .. }),
+                ) => {
                     failure = Some(error);
                 }
                 Err(error) => return Err(error),

@@ -162,6 +162,8 @@ impl Log {
                 Err(
                     error @ (LogError::Backing { .. }
                     | LogError::Transaction(_)
+                    // Blocks that the device does not give; nothing is written to it here.
+                    | LogError::Device { .. }
                     | LogError::Corrupt { .. }),
                 ) => {
                     failures.insert(volume, error);
@@ -229,7 +231,7 @@ impl Log {
             match self.load_entry(*entry, &mut bytes) {
                 Ok(()) => loaded.push((*entry, bytes)),
                 // The backing has it.
-                Err(LogError::Corrupt { .. }) if entry.is_clean() => {}
+                Err(LogError::Corrupt { .. } | LogError::Device { .. }) if entry.is_clean() => {}
                 Err(error) => return Err(error),
             }
         }

@@ -250,7 +250,7 @@ impl Log {
             match self.load_entry(*entry, bytes) {
                 Ok(()) => whole.push((*entry, &*bytes)),
                 // It stays dirty, and the others are written. One that was overwritten meanwhile is no concern.
-                Err(error @ LogError::Corrupt { .. }) => {
+                Err(error @ (LogError::Corrupt { .. } | LogError::Device { .. })) => {
                     let now = self.lock().table.get(entry.key());
                     if now.is_some_and(|now| now.page == entry.page) {
                         brought.failure = Some(error);
