@@ -172,7 +172,7 @@ impl SsdPool {
         self.use_backing(log, &known, backing, row.size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         known.state.health.forget();
-        shared.work.wake();
+        shared.work.note_backing();
         Ok(SsdVolume::new(shared.clone(), known))
     }
 
