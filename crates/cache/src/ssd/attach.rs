@@ -50,7 +50,8 @@ impl SsdPool {
         self.attach_new(&log, row, (identity, backing), accept_stale)
     }
 
-    /// A row for a new volume, in a number that is free.
+    /// A row for a new volume, in a number that is free, and of which the log has no block: none may be taken for the new
+    /// volume's.
     fn new_row(
         &self,
         log: &Log,
@@ -59,7 +60,10 @@ impl SsdPool {
     ) -> Result<VolumeRow> {
         let of = |number: u32| rows.iter().find(|row| row.number == number);
         let mut numbers = 1..=log.volumes_max();
-        let is_free = |number: &u32| !of(*number).is_some_and(|row| row.is_attached);
+        let is_free = |number: &u32| {
+            let is_attached = of(*number).is_some_and(|row| row.is_attached);
+            !is_attached && log.usage(*number).0 == 0
+        };
         let number = numbers.find(is_free).ok_or_else(|| {
             ErrorKind::Volume(format!(
                 "{}: the pool's table of {} volumes is full; detach one",
@@ -168,7 +172,7 @@ impl SsdPool {
         self.use_backing(log, &known, backing, row.size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         known.state.health.forget();
-        shared.work.wake();
+        shared.work.note_backing();
         Ok(SsdVolume::new(shared.clone(), known))
     }
 
@@ -215,4 +219,34 @@ pub(super) fn check_size(identity: &BackingIdentity) -> Result<()> {
         .into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backing::MemoryStore;
+    use crate::options::{Medium, PoolOptions};
+
+    #[test]
+    fn a_number_of_which_the_log_has_blocks_is_no_new_volumes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = PoolOptions::new(directory.path().join("pool"), 12 << 20).medium(Medium::Ssd);
+        let pool = match SsdPool::create(&options) {
+            Ok(pool) => pool,
+            Err(error) => {
+                eprintln!("skipped a_number_of_which_the_log_has_blocks: {error}");
+                return;
+            }
+        };
+        let mut left = forebay_log::Transaction::new();
+        left.write(1, 5, &[7; PAGE_BYTES]).expect("a block");
+        let log = pool.shared().log().expect("it is open");
+        log.commit(left).expect("commit");
+        drop(log);
+        let store = Arc::new(MemoryStore::new(1 << 20));
+        let attached = pool.attach(Backing::from_store(store), false);
+        assert_eq!(attached.expect("attach").number(), 2);
+    }
 }

@@ -16,6 +16,46 @@ const FREE_MIN: u64 = 4;
 /// A backing that failed is asked again after so long.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// Recycling that frees nothing is tried so seldom at least.
+const RETRY_MAX: Duration = Duration::from_secs(64);
+
+/// When the thread may do again what failed or has a pace, however often a caller wakes it.
+struct Pace {
+    /// Cleaning ahead.
+    ahead_at: Instant,
+    /// Recycling, which carries up to a segment forward and so writes it to the device, also where nothing comes free by it.
+    recycle_at: Instant,
+    /// Looking whether the backings take the oldest segment, which costs the device no write.
+    look_at: Instant,
+    /// Tries since something came free.
+    failed: u64,
+    pause: Duration,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        let now = Instant::now();
+        Pace {
+            ahead_at: now,
+            recycle_at: now,
+            look_at: now,
+            failed: 0,
+            pause: RETRY,
+        }
+    }
+
+    /// Nothing came free. Behind the oldest segment may be others that can go: only after a whole lap of the ring the pauses grow.
+    fn note_failed(&mut self, segments: u64) {
+        self.failed += 1;
+        if self.failed > segments {
+            self.pause = (self.pause * 2).min(RETRY_MAX);
+        }
+        let now = Instant::now();
+        self.recycle_at = now + self.pause;
+        self.look_at = now + RETRY;
+    }
+}
+
 /// What is to be done next.
 enum Next {
     /// There may be more.
@@ -65,11 +105,11 @@ impl Drop for Background {
 impl Shared {
     fn work_until_stopped(&self) {
         let (mut seen, mut pause) = (0, Some(Duration::ZERO));
-        let mut ahead_at = Instant::now();
+        let mut pace = Pace::new();
         while let Some(wanted) = self.work.wait_wanted(seen, pause) {
             seen = wanted;
             let Ok(log) = self.log() else { return };
-            pause = match self.turn(&log, &mut ahead_at) {
+            pause = match self.turn(&log, &mut pace) {
                 Next::Again => Some(Duration::ZERO),
                 Next::Rest => None,
                 Next::Pause(pause) => Some(pause),
@@ -107,29 +147,54 @@ impl Shared {
         room.free_segments < segments / 4
     }
 
-    /// Does one thing. Nothing is cleaned ahead before `ahead_at`, however often a caller wakes the thread.
-    fn turn(&self, log: &Log, ahead_at: &mut Instant) -> Next {
+    /// Does one thing.
+    fn turn(&self, log: &Log, pace: &mut Pace) -> Next {
+        if self.work.take_new_backing() {
+            *pace = Pace::new();
+        }
         let has_more = self.bring_in(log);
         let room = log.room();
         if room.free_segments < self.free_low(log) {
-            let recycled = log.recycle();
-            // Also after a failure: a writer looks by itself whether there is room.
-            self.work.note_made();
-            return self.after(recycled);
+            return self.recycle(log, pace);
         }
         let (segments, _) = log.segments();
         let is_tail_dirty = self.wants_clean_tail(log, room) && log.cleaned_ahead() <= segments / 8;
         if room.dirty_blocks > self.dirty_low(log) || is_tail_dirty {
-            let left = ahead_at.saturating_duration_since(Instant::now());
+            let left = pace.ahead_at.saturating_duration_since(Instant::now());
             if !left.is_zero() {
                 return Next::Pause(left);
             }
-            return self.clean_ahead(log, room.dirty_blocks, ahead_at);
+            return self.clean_ahead(log, room.dirty_blocks, &mut pace.ahead_at);
         }
         match has_more {
             true => Next::Again,
             false => Next::Rest,
         }
+    }
+
+    /// Makes the oldest segment free. Where that failed lately, only if the backings take now what it holds.
+    fn recycle(&self, log: &Log, pace: &mut Pace) -> Next {
+        let now = Instant::now();
+        if now < pace.recycle_at {
+            let left = pace.look_at.min(pace.recycle_at);
+            let left = left.saturating_duration_since(now);
+            if !left.is_zero() {
+                return Next::Pause(left);
+            }
+            let cleaned = log.clean_tail();
+            pace.look_at = now + RETRY;
+            if !matches!(cleaned, Ok(true)) {
+                return self.after(cleaned);
+            }
+        }
+        let recycled = log.recycle();
+        match recycled {
+            Ok(_) => (pace.failed, pace.pause) = (0, RETRY),
+            Err(_) => pace.note_failed(log.segments().0),
+        }
+        // Also after a failure: a writer looks by itself whether there is room.
+        self.work.note_made();
+        self.after(recycled)
     }
 
     fn clean_ahead(&self, log: &Log, dirty_before: u64, ahead_at: &mut Instant) -> Next {

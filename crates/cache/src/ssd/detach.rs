@@ -25,12 +25,20 @@ impl SsdPool {
         let mut drain = Drain::new(watcher);
         // While it is still in use, so that little is left for later.
         for _ in 0..PASSES_MAX {
-            let (_entered, log) = volume.enter()?;
+            let log = volume.look_in()?;
             drain.pass(volume, &log)?;
             if log.usage(volume.number()).1 <= DIRTY_BLOCKS_LEFT {
                 break;
             }
         }
+        self.detach_drained(volume, &mut drain)?;
+        // It is gone, so it is not asked whether to go on.
+        drain.tell(volume, 0);
+        Ok(())
+    }
+
+    /// Writes the last of it back and takes it out of the table.
+    fn detach_drained(&self, volume: &SsdVolume, drain: &mut Drain<'_, '_>) -> Result<()> {
         let _one_at_a_time = self.lock_table();
         self.check_known(volume)?;
         let shared = self.shared();
@@ -38,7 +46,7 @@ impl SsdPool {
         // From here on no thread reads or changes the volume.
         let gate = &volume.known().gate;
         let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
-        drain.pass(volume, &log)?;
+        drain.last_pass(volume, &log)?;
         let number = volume.number();
         let failed = |error| shared.error(error);
         shared.with_room(&log, || log.empty_volume(number))?;
@@ -59,6 +67,8 @@ impl SsdPool {
         log.free_volume(&row).map_err(failed)?;
         volume.state().set_gone(true);
         shared.set_known(number, None);
+        // Nobody is in, so no more come. They would keep the backing, and what locks it.
+        shared.fills.forget(volume.known());
         Ok(())
     }
 

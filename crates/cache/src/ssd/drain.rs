@@ -24,21 +24,14 @@ impl<'a, 'b> Drain<'a, 'b> {
         }
     }
 
-    /// Writes back what is dirty now.
+    /// Writes back what is dirty now, while the volume is in use.
     pub(super) fn pass(&mut self, volume: &SsdVolume, log: &Log) -> Result<()> {
         let (before, mut first, mut last) = (self.written_blocks, None, 0);
         let is_whole = log.write_back_watched(volume.number(), &mut |left| {
             let dirty = *first.get_or_insert(left);
             last = left;
             self.written_blocks = before + (dirty - left);
-            let progress = DrainProgress {
-                path: volume.path().to_path_buf(),
-                dirty_blocks: left,
-                written_blocks: self.written_blocks,
-                block_bytes: PAGE_BYTES as u32,
-                elapsed: self.started.elapsed(),
-            };
-            (self.watcher)(&progress).is_continue()
+            self.tell(volume, left)
         });
         match is_whole.map_err(|error| volume.error(error))? {
             true => Ok(()),
@@ -49,13 +42,37 @@ impl<'a, 'b> Drain<'a, 'b> {
             .into()),
         }
     }
+
+    /// Writes the last of it back, while nobody may use the volume: a watcher that reads it would wait for ever, so it is told
+    /// afterwards, by [`Drain::tell`].
+    pub(super) fn last_pass(&mut self, volume: &SsdVolume, log: &Log) -> Result<()> {
+        let mut first = None;
+        let written = log.write_back_watched(volume.number(), &mut |left| {
+            first.get_or_insert(left);
+            true
+        });
+        written.map_err(|error| volume.error(error))?;
+        self.written_blocks += first.unwrap_or(0);
+        Ok(())
+    }
+
+    /// Tells the watcher how many blocks are left; whether to go on.
+    pub(super) fn tell(&mut self, volume: &SsdVolume, left: u64) -> bool {
+        let progress = DrainProgress {
+            path: volume.path().to_path_buf(),
+            dirty_blocks: left,
+            written_blocks: self.written_blocks,
+            block_bytes: PAGE_BYTES as u32,
+            elapsed: self.started.elapsed(),
+        };
+        (self.watcher)(&progress).is_continue()
+    }
 }
 
 impl SsdVolume {
     pub(crate) fn flush_watched(&self, watcher: &mut DrainWatcher<'_>) -> Result<()> {
-        let (entered, log) = self.enter()?;
         // The watcher may use the volume.
-        drop(entered);
+        let log = self.look_in()?;
         Drain::new(watcher).pass(self, &log)
     }
 }

@@ -66,6 +66,11 @@ impl Fills {
         has_room
     }
 
+    /// Lets go of those of a volume.
+    pub(super) fn forget(&self, known: &Arc<Known>) {
+        self.lock().retain(|fill| !Arc::ptr_eq(&fill.known, known));
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }

@@ -16,6 +16,10 @@ impl Shared {
         if !self.options.fill_on_read || !self.fills.was_missed(known.number, block) {
             return;
         }
+        if !self.work.has_thread() {
+            // Nobody would bring it in, and it would keep the backing.
+            return;
+        }
         let fill = Fill {
             known: known.clone(),
             block,

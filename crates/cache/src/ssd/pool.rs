@@ -235,23 +235,11 @@ impl SsdPool {
             let known = known.iter().find(|known| known.number == number);
             known.map_or(number, |known| known.state.id)
         };
-        match log.check_all(progress) {
-            Ok((good, bad)) => {
-                let bad = bad
-                    .into_iter()
-                    .map(|(number, block)| (id_of(number), block));
-                (good, bad.collect())
-            }
-            // The device does not give its pages: no block of it is good.
-            Err(_) => {
-                let mut bad = Vec::new();
-                for known in &known {
-                    let id = known.state.id;
-                    log.visit_blocks(known.number, |block, _| bad.push((id, block)));
-                }
-                (0, bad)
-            }
-        }
+        let (good, bad) = log.check_all(progress);
+        let bad = bad
+            .into_iter()
+            .map(|(number, block)| (id_of(number), block));
+        (good, bad.collect())
     }
 
     pub(crate) fn verify(&self) -> VerifyPolicy {
@@ -336,10 +324,13 @@ impl SsdPool {
         }
         // A backing that is whole may be changed without the pool, and blocks must not come back dirty then: so the clean
         // points are durable before any mark says `whole`.
-        let told = self
-            .shared
-            .with_room(log, || log.stage_tail().and_then(|tail| log.wait(&tail)));
-        told?;
+        match log.stage_points().and_then(|points| log.wait(&points)) {
+            Ok(()) => {}
+            // The last segments are what recycling goes on with. The marks stay open, as after a crash: no other pool takes
+            // the backings, and nothing is lost.
+            Err(LogError::NoRoom { .. }) => return first,
+            Err(error) => return first.and(Err(self.shared.error(error))),
+        }
         for known in whole {
             let backing = known.state.backing()?;
             let mut row = known.row();

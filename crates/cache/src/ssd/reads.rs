@@ -85,8 +85,8 @@ impl SsdVolume {
                 self.tallies().mine().read_hits(u64::from(found.is_some()));
                 Ok(found.is_some())
             }
-            // Its copy is bad, and the backing has the same.
-            Err(LogError::Corrupt { .. }) if reading.is_clean() => {
+            // Its copy is bad, or the device does not give it, and the backing has the same.
+            Err(LogError::Corrupt { .. } | LogError::Device { .. }) if reading.is_clean() => {
                 self.read_backing(reading.block(), out)?;
                 let is_current = log.are_current(std::slice::from_ref(reading));
                 self.tallies().mine().healed(u64::from(is_current));

@@ -58,6 +58,13 @@ impl SsdVolume {
         Ok((entered, log))
     }
 
+    /// Begins a write-back of a volume that is there now. It may be detached meanwhile, which writes everything back: so nobody
+    /// who uses the volume has to wait for the one that flushes it.
+    pub(super) fn look_in(&self) -> Result<OpenLog<'_>> {
+        let (_entered, log) = self.enter()?;
+        Ok(log)
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.state().id
     }
@@ -101,9 +108,15 @@ impl SsdVolume {
     }
 
     pub(super) fn commit(&self, transaction: &Transaction) -> Result<()> {
-        let (_entered, log) = self.enter()?;
+        // The log first: a closed pool says so, whatever became of the volume.
+        let log = self.0.shared.log()?;
         let shared = &self.0.shared;
-        shared.with_room(&log, || log.commit(transaction.clone()))?;
+        // A writer that waits for room has not entered, so that it holds up neither a detach nor the readers behind that.
+        let attempt = || match self.0.known.enter() {
+            Ok(_entered) => log.commit(transaction.clone()).map(Ok),
+            Err(error) => Ok(Err(error)),
+        };
+        shared.with_room(&log, attempt)??;
         shared.tallies.mine().commits(1);
         Ok(())
     }
@@ -125,13 +138,13 @@ impl SsdVolume {
     }
 
     pub(crate) fn flush(&self) -> Result<()> {
-        let (_entered, log) = self.enter()?;
+        let log = self.look_in()?;
         log.write_back(self.number())
             .map_err(|error| self.error(error))
     }
 
     pub(crate) fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
-        let (_entered, log) = self.enter()?;
+        let log = self.look_in()?;
         let blocks: Vec<u64> = blocks.into_iter().collect();
         let written = log.write_back_blocks(self.number(), &blocks);
         written.map_err(|error| self.error(error))

@@ -15,6 +15,7 @@ struct Counts {
     has_thread: bool,
     is_stopping: bool,
     waiting_writers: u64,
+    has_new_backing: bool,
 }
 
 /// What wakes the pool's thread, and those who wait for it.
@@ -34,6 +35,17 @@ impl Work {
     pub(super) fn wake(&self) {
         self.lock().wanted += 1;
         self.wanted.notify_one();
+    }
+
+    /// A volume has got its backing: what failed without it may be tried at once.
+    pub(super) fn note_backing(&self) {
+        self.lock().has_new_backing = true;
+        self.wake();
+    }
+
+    /// Whether one has since the last time.
+    pub(super) fn take_new_backing(&self) -> bool {
+        std::mem::take(&mut self.lock().has_new_backing)
     }
 
     /// There is room.

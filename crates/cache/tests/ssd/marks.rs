@@ -1,6 +1,9 @@
 //! Marks: a backing's newest data is in one pool, and no other takes it meanwhile.
 
-use forebay::{ErrorKind, Medium, Pool, PoolOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay::{ErrorKind, FaultyStore, Medium, MemoryStore, Pool, PoolOptions};
 
 use crate::rig::*;
 
@@ -80,4 +83,44 @@ fn another_file_of_the_same_name_is_refused() {
     let volume = pool.attach_stale(image(&path)).expect("to go on with it");
     assert_eq!(read(&volume, 1), bytes(1), "dirty blocks stay");
     volume.flush().expect("flush");
+}
+
+#[test]
+fn closes_leave_the_segments_that_recycling_goes_on_with() {
+    let Some(place) = Place::find("closes_leave_the_segments") else {
+        return;
+    };
+    let path = place.image("disk", 1 << 20);
+    let memory = Arc::new(MemoryStore::new(32 << 20));
+    let store = Arc::new(FaultyStore::new(memory.clone()));
+    let short = || {
+        let runtime = runtime().background(false);
+        runtime.throttle_deadline(Duration::from_millis(50))
+    };
+    let pool = Pool::create(&place.options().runtime(short())).expect("create");
+    drop(pool.attach(image(&path)).expect("attach"));
+    let full = pool.attach(backing(&store)).expect("attach");
+    store.fail_writes(u64::MAX);
+    let mut written = 0;
+    while full.write(written, &bytes(written)).is_ok() {
+        written += 1;
+    }
+    drop((full, pool));
+    // A record of each, in a segment of its own, would take what is left.
+    for _ in 0..4 {
+        let pool = Pool::open_with(&[place.path()], short()).expect("open");
+        let volume = pool.attach(image(&path)).expect("attach");
+        drop(volume);
+        pool.close().expect("the marks stay open");
+    }
+    store.fail_writes(0);
+    let pool = place.open();
+    let full = pool.attach(backing(&store)).expect("attach");
+    full.write(written, &bytes(written)).expect("room is made");
+    full.flush().expect("flush");
+    let snapshot = memory.snapshot();
+    for block in 0..=written {
+        let found = &snapshot[block as usize * BLOCK..][..BLOCK];
+        assert!(found == bytes(block), "block {block}");
+    }
 }

@@ -90,3 +90,31 @@ fn without_a_thread_callers_make_room_themselves() {
     drop(volume);
     place.open().close().expect("close");
 }
+
+#[test]
+fn writers_that_wait_do_not_make_the_ring_turn_where_nothing_comes_free() {
+    let Some(place) = Place::find("writers_that_wait_do_not_make_the_ring_turn") else {
+        return;
+    };
+    let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(32 << 20))));
+    let options = runtime().throttle_deadline(Duration::from_millis(300));
+    let pool = Pool::create(&place.options().runtime(options)).expect("create");
+    let volume = pool.attach(backing(&store)).expect("attach");
+    store.fail_writes(u64::MAX);
+    let mut written = 0;
+    while volume.write(written, &bytes(written)).is_ok() {
+        written += 1;
+    }
+    let counted = || pool.stats().ssd.expect("on an SSD").carried_blocks;
+    let before = counted();
+    let mut refused = 0;
+    while refused < 5 {
+        // Each that waits wakes the thread several times; what was carried may leave room for a page.
+        refused += u32::from(volume.write(written, &bytes(written)).is_err());
+    }
+    let carried = counted() - before;
+    assert!(
+        carried <= written,
+        "{carried} blocks of {written} were carried forward"
+    );
+}

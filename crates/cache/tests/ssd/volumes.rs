@@ -137,3 +137,82 @@ fn a_volume_whose_backing_is_lost_is_given_up() {
     let volume = pool.attach_stale(image(&path)).expect("as it is");
     assert_eq!(read(&volume, 1), vec![0; BLOCK]);
 }
+
+#[test]
+fn a_clean_volume_goes_without_its_backing() {
+    let Some(place) = Place::find("a_clean_volume_goes_without_its_backing") else {
+        return;
+    };
+    let store = Arc::new(MemoryStore::new(1 << 20));
+    let pool = place.create();
+    let volume = pool.attach(backing(&store)).expect("attach");
+    volume.write(1, &bytes(1)).expect("write");
+    volume.flush().expect("flush");
+    pool.close().expect("close");
+    drop(volume);
+    let pool = place.open();
+    let [volume] = &pool.volumes()[..] else {
+        panic!("it is known")
+    };
+    volume.flush().expect("nothing is dirty");
+    pool.detach(volume.clone()).expect("nothing is dirty");
+    assert!(pool.volumes().is_empty());
+}
+
+#[test]
+fn a_watcher_may_read_the_volume_that_goes() {
+    let Some(place) = Place::find("a_watcher_may_read_the_volume") else {
+        return;
+    };
+    let store = Arc::new(MemoryStore::new(4 << 20));
+    let pool = place.create();
+    let volume = pool.attach(backing(&store)).expect("attach");
+    for block in 0..600 {
+        volume.write(block, &bytes(block)).expect("write");
+    }
+    let (told, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut calls, mut left) = (0, None);
+        let watched = volume.clone();
+        let detached = pool.detach_watched(volume, &mut |progress| {
+            // It may be gone, but it answers.
+            drop(watched.read(1, &mut [0; BLOCK]));
+            calls += 1;
+            left = Some((progress.dirty_blocks, progress.written_blocks));
+            std::ops::ControlFlow::Continue(())
+        });
+        told.send((detached.is_ok(), calls, left))
+            .expect("it waits");
+    });
+    let ended = ends.recv_timeout(std::time::Duration::from_secs(60));
+    let (is_detached, calls, left) = ended.expect("the watcher waits for ever");
+    assert!(is_detached && calls > 2, "{calls} calls");
+    assert_eq!(left, Some((0, 600)));
+}
+
+#[test]
+fn what_was_missed_does_not_keep_a_backing_that_goes() {
+    let Some(place) = Place::find("what_was_missed_does_not_keep_a_backing") else {
+        return;
+    };
+    let store = Arc::new(MemoryStore::new(1 << 20));
+    for has_thread in [false, true] {
+        let name = place.file(if has_thread { "with" } else { "without" });
+        let options = forebay::PoolOptions::new(name, POOL_BYTES)
+            .medium(forebay::Medium::Ssd)
+            .runtime(runtime().background(has_thread));
+        let pool = forebay::Pool::create(&options).expect("create");
+        let volume = pool.attach(backing(&store)).expect("attach");
+        for _ in 0..3 {
+            for block in 0..200 {
+                assert_eq!(read(&volume, block), vec![0; BLOCK]);
+            }
+        }
+        pool.detach(volume).expect("detach");
+        if !has_thread {
+            assert_eq!(Arc::strong_count(&store), 1);
+        }
+        pool.close().expect("close");
+        assert_eq!(Arc::strong_count(&store), 1);
+    }
+}

@@ -540,10 +540,28 @@ impl World {
         Ok(())
     }
 
+    /// As a pool does before it is closed: what can be is on the disks, and a record says so where there is room for one.
+    fn write_points(&self) -> Result<(), String> {
+        let log = self.log();
+        for volume in 1..=VOLUMES {
+            match log.write_back(volume) {
+                Ok(()) | Err(LogError::Backing { .. }) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        match log.stage_points().and_then(|points| log.wait(&points)) {
+            Ok(()) | Err(LogError::NoRoom { .. }) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// The incarnation ends: closed in order, killed, or by a power cut.
     pub fn end(mut self, rng: &mut fastrand::Rng) -> Result<Crash, String> {
         let is_idle = self.flights.is_empty() && self.tickets.is_empty() && !self.has_failed;
         if is_idle && rng.u8(..4) == 0 {
+            if rng.bool() {
+                self.write_points()?;
+            }
             let log = self.log.take().expect("it is open");
             log.close().map_err(|error| error.to_string())?;
         }

@@ -7,6 +7,7 @@ use super::recycle::Recycling;
 use crate::error::{LogError, Result};
 use crate::mutants::{Mutant, mutated};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 impl Log {
     /// Writes back what the oldest segment that was not cleaned yet holds, and moves the clean points; false if there is
@@ -16,9 +17,12 @@ impl Log {
     /// The device fails; or a backing, after all others were written.
     pub fn clean_ahead(&self) -> Result<bool> {
         let mut maintained = self.maintain();
+        if self.has_new_backing.swap(false, Ordering::AcqRel) {
+            maintained.begin_again();
+        }
         let from = maintained.cleaned.max(self.lock().tail);
         let Some((mut recycling, end)) = self.sealed_segment(from)? else {
-            return Ok(false);
+            return self.catch_up(&mut maintained);
         };
         let failures = self.clean_volumes(&mut recycling)?;
         maintained.cleaned = from + 1;
@@ -30,10 +34,51 @@ impl Log {
         }
     }
 
+    /// Nothing is left to be cleaned but what failed before: that is tried again, since no other step comes back to it. False if
+    /// there is nothing that has a backing.
+    fn catch_up(&self, maintained: &mut Maintained) -> Result<bool> {
+        let behind = maintained.behind.iter().copied();
+        let behind: Vec<u32> = behind
+            .filter(|volume| self.backing(*volume).is_some())
+            .collect();
+        let mut failure = None;
+        for volume in &behind {
+            match self.write_back_whole(maintained, *volume) {
+                Ok(()) => {}
+                Err(
+                    error @ (LogError::Backing { .. }
+                    | LogError::Device { .. }
+                    | LogError::Corrupt { .. }),
+                ) => {
+                    failure = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        failure.map_or(Ok(!behind.is_empty()), Err)
+    }
+
     /// How many of the oldest segments are cleaned.
     pub fn cleaned_ahead(&self) -> u64 {
         let cleaned = self.maintain().cleaned;
-        cleaned.saturating_sub(self.lock().tail)
+        match self.has_new_backing.load(Ordering::Acquire) {
+            true => 0,
+            false => cleaned.saturating_sub(self.lock().tail),
+        }
+    }
+
+    /// Writes back what the oldest segment holds, and carries nothing forward; false if there is none but the one that is
+    /// written. So it is seen whether backings that failed take it, without a write to the pool.
+    ///
+    /// # Errors
+    /// As those of [`Log::clean_ahead`].
+    pub fn clean_tail(&self) -> Result<bool> {
+        let _alone = self.maintain();
+        let Some(mut recycling) = self.begin_recycling()? else {
+            return Ok(false);
+        };
+        let failures = self.clean_volumes(&mut recycling)?;
+        failures.into_values().next().map_or(Ok(true), Err)
     }
 
     /// Everything below `end` is on the backings that took everything, or is overwritten by something that is dirty and newer.

@@ -9,6 +9,7 @@ use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -107,6 +108,8 @@ pub struct Log {
     pub(crate) backings: RwLock<BTreeMap<u32, Arc<dyn Backing>>>,
     /// Held by the one that writes back or recycles.
     pub(crate) maintenance: Mutex<Maintained>,
+    /// A volume has got its backing since segments were cleaned: what was passed over without one can be written now.
+    pub(crate) has_new_backing: AtomicBool,
     /// Held over the writes of a row.
     pub(crate) volumes: Mutex<VolumeTable>,
 }
@@ -130,6 +133,8 @@ impl Log {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         backings.insert(volume, backing);
+        // Behind the backing, so that the thread that sees this finds that.
+        self.has_new_backing.store(true, Ordering::Release);
     }
 
     /// Lets go of the backing of a volume.

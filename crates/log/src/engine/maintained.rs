@@ -13,6 +13,11 @@ pub(crate) struct Maintained {
 }
 
 impl Maintained {
+    /// The segments are looked at again from the tail on, as after an opening: each failure is found anew before a point moves past it.
+    pub(crate) fn begin_again(&mut self) {
+        *self = Maintained::default();
+    }
+
     /// A round has written back all of a volume.
     pub(crate) fn note_whole(&mut self, volume: u32) {
         self.behind.remove(&volume);

@@ -13,6 +13,7 @@ use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
 
 /// A number from the system, or made of `seed`.
@@ -61,6 +62,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         state: Mutex::new(state),
         backings: RwLock::new(BTreeMap::new()),
         maintenance: Mutex::default(),
+        has_new_backing: AtomicBool::new(false),
         volumes: Mutex::new(volumes),
     };
     log.seal_last(loads)?;

@@ -162,6 +162,8 @@ impl Log {
                 Err(
                     error @ (LogError::Backing { .. }
                     | LogError::Transaction(_)
+                    // Blocks that the device does not give; nothing is written to it here.
+                    | LogError::Device { .. }
                     | LogError::Corrupt { .. }),
                 ) => {
                     failures.insert(volume, error);
@@ -229,7 +231,7 @@ impl Log {
             match self.load_entry(*entry, &mut bytes) {
                 Ok(()) => loaded.push((*entry, bytes)),
                 // The backing has it.
-                Err(LogError::Corrupt { .. }) if entry.is_clean() => {}
+                Err(LogError::Corrupt { .. } | LogError::Device { .. }) if entry.is_clean() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -316,12 +318,24 @@ impl Log {
     /// # Errors
     /// The pool is poisoned.
     pub fn stage_tail(&self) -> Result<Ticket> {
+        self.stage_record(Class::Tail)
+    }
+
+    /// A record of the clean points as they are now. It frees nothing, so it leaves as much free as a user's transaction does.
+    ///
+    /// # Errors
+    /// There is no room, or the pool is poisoned.
+    pub fn stage_points(&self) -> Result<Ticket> {
+        self.stage_record(Class::Usual)
+    }
+
+    fn stage_record(&self, class: Class) -> Result<Ticket> {
         let ready = Ready {
             elements: Vec::new(),
             pages: Arc::new(Pages::zeroed(0)),
             is_fill: false,
         };
-        self.join(&mut self.lock(), ready, Class::Tail)
+        self.join(&mut self.lock(), ready, class)
     }
 }
 

@@ -119,6 +119,8 @@ impl Log {
             ..row.clone()
         })?;
         self.release_backing(row.number);
+        // The number's next volume has nothing that could be behind.
+        self.maintain().note_whole(row.number);
         Ok(())
     }
 

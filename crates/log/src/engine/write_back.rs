@@ -1,6 +1,7 @@
 //! Writing a volume back: everything dirty of it that is published when the round begins, then a sync, then its clean point.
 
 use super::core::Log;
+use super::maintained::Maintained;
 use crate::backing::Backing;
 use crate::error::{LogError, Result};
 use crate::media::Key;
@@ -39,6 +40,21 @@ impl Round {
     pub fn left(&self) -> u64 {
         self.dirty.1.len() as u64
     }
+
+    /// Nothing was dirty.
+    fn has_nothing(&self) -> bool {
+        let Brought {
+            zeroes,
+            blocks,
+            failure,
+        } = &self.brought;
+        let (zeroes_left, blocks_left) = &self.dirty;
+        zeroes.is_empty()
+            && blocks.is_empty()
+            && failure.is_none()
+            && zeroes_left.is_empty()
+            && blocks_left.is_empty()
+    }
 }
 
 impl Log {
@@ -66,6 +82,10 @@ impl Log {
         while goes_on && self.write_some(&mut round, BROUGHT_AT_ONCE)? {
             goes_on = go_on(round.left());
         }
+        if round.has_nothing() && self.backing(volume).is_none() {
+            // There is nothing to be synced; what the clean point says stays as it is.
+            return Ok(goes_on);
+        }
         if !goes_on {
             let backing = self.backing_or_error(volume)?;
             self.sync_brought((volume, &*backing), round.brought)?;
@@ -74,6 +94,15 @@ impl Log {
         self.finish_round(round)?;
         maintained.note_whole(volume);
         Ok(true)
+    }
+
+    /// Writes all of a volume back.
+    pub(crate) fn write_back_whole(&self, maintained: &mut Maintained, volume: u32) -> Result<()> {
+        let mut round = self.begin_round(volume);
+        self.write_round(&mut round)?;
+        self.finish_round(round)?;
+        maintained.note_whole(volume);
+        Ok(())
     }
 
     /// Writes those of these blocks back that are dirty, or in ranges of zeroes, and syncs.
@@ -221,7 +250,7 @@ impl Log {
             match self.load_entry(*entry, bytes) {
                 Ok(()) => whole.push((*entry, &*bytes)),
                 // It stays dirty, and the others are written. One that was overwritten meanwhile is no concern.
-                Err(error @ LogError::Corrupt { .. }) => {
+                Err(error @ (LogError::Corrupt { .. } | LogError::Device { .. })) => {
                     let now = self.lock().table.get(entry.key());
                     if now.is_some_and(|now| now.page == entry.page) {
                         brought.failure = Some(error);

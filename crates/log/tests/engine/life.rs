@@ -2,7 +2,7 @@
 
 use crate::fixtures::*;
 use forebay_log::shadow::{Fault, ShadowDevice};
-use forebay_log::{Found, LogError, PAGE_BYTES, Transaction, open};
+use forebay_log::{Device, Found, LogError, PAGE_BYTES, Transaction, open};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -201,4 +201,125 @@ fn a_fill_is_kept_only_if_nothing_came_between() {
     let ticket = log.stage_forget(1, 0, 10).unwrap();
     log.wait(&ticket).unwrap();
     assert_eq!(log.cached_blocks(), 0);
+}
+
+/// A pool with dirty blocks in all segments that may be used, none of which could be cleaned.
+fn behind(log: &forebay_log::Log) -> u64 {
+    let mut written = 0;
+    while log.commit(one(written, written + 1)).is_ok() {
+        written += 1;
+    }
+    for _ in 0..2 * SEGMENTS {
+        // Each fails but those that find nothing.
+        drop(log.clean_ahead());
+    }
+    assert!(log.cleaned_ahead() > 2 && log.dirty_blocks() as u64 == written);
+    written
+}
+
+fn clean_all(log: &forebay_log::Log) {
+    let mut steps = 0;
+    while log.clean_ahead().unwrap() {
+        steps += 1;
+        assert!(steps < 4 * SEGMENTS, "it ends");
+    }
+}
+
+#[test]
+fn what_was_passed_over_without_a_backing_is_cleaned_when_there_is_one() {
+    let log = forebay_log::create(device(SEGMENTS), options()).unwrap();
+    let written = behind(&log);
+    let backing = Arc::new(MemoryBacking::default());
+    log.attach(1, backing);
+    assert_eq!(log.cleaned_ahead(), 0);
+    clean_all(&log);
+    let left = log.dirty_blocks() as u64;
+    assert!(
+        left < u64::from(SEGMENT_PAGES),
+        "{left} of {written} are dirty"
+    );
+}
+
+#[test]
+fn what_a_backing_did_not_take_is_written_when_it_does() {
+    let (_, backing, log) = small();
+    backing.fails.store(true, Ordering::Relaxed);
+    behind(&log);
+    backing.fails.store(false, Ordering::Relaxed);
+    clean_all(&log);
+    assert_eq!(log.dirty_blocks(), 0);
+    assert!(!log.clean_ahead().unwrap(), "nothing is left");
+}
+
+/// A device that does not give some of its pages.
+struct Unreadable(Arc<ShadowDevice>, std::sync::Mutex<std::ops::Range<u64>>);
+
+impl Device for Unreadable {
+    fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+    fn read(&self, page: u64, out: &mut [u8]) -> std::io::Result<()> {
+        let read = page..page + (out.len() / PAGE_BYTES) as u64;
+        let bad = self.1.lock().unwrap();
+        match read.start < bad.end && bad.start < read.end {
+            true => Err(std::io::Error::from_raw_os_error(5)),
+            false => self.0.read(page, out),
+        }
+    }
+    fn write_durable(&self, page: u64, parts: &[&[u8]]) -> std::io::Result<()> {
+        self.0.write_durable(page, parts)
+    }
+    fn write(&self, page: u64, parts: &[&[u8]]) -> std::io::Result<()> {
+        self.0.write(page, parts)
+    }
+    fn flush(&self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+    fn counters(&self) -> forebay_log::DeviceCounters {
+        self.0.counters()
+    }
+}
+
+#[test]
+fn a_block_that_the_device_does_not_give_holds_up_no_other() {
+    let device = Arc::new(Unreadable(device(SEGMENTS), Default::default()));
+    let log = forebay_log::create(device.clone(), options()).unwrap();
+    let backing = Arc::new(MemoryBacking::default());
+    log.attach(1, backing);
+    for block in 0..3 {
+        log.commit(one(block, block + 1)).unwrap();
+    }
+    // The first segment: a header and a record, then the block, then a record and a block each.
+    let first = u64::from(SEGMENT_PAGES);
+    let is_bad = |page: u64| {
+        *device.1.lock().unwrap() = page..page + 1;
+        log.check_all(&mut |_, _| {}) == (2, vec![(1, 0)])
+    };
+    let bad = (first..2 * first).find(|page| is_bad(*page));
+    let bad = bad.expect("one page has the block alone");
+    let error = log.write_back(1).unwrap_err();
+    assert!(matches!(error, LogError::Device { .. }), "{error}");
+    assert_eq!(
+        (log.is_clean(1, 0), log.is_clean(1, 1)),
+        (Some(false), Some(true))
+    );
+    *device.1.lock().unwrap() = 0..0;
+    log.write_back(1).unwrap();
+    // Clean and read, it would be carried forward; it goes, and the others stay.
+    for block in 0..3 {
+        read(&log, block);
+    }
+    let mut other = 100;
+    // With room for what is carried.
+    while log.free_segments() > 4 {
+        log.commit(one(other, other)).unwrap();
+        other += 1;
+    }
+    *device.1.lock().unwrap() = bad..bad + 1;
+    assert!(log.recycle().unwrap());
+    assert_eq!((log.is_clean(1, 0), log.is_clean(1, 1)), (None, Some(true)));
+    assert_eq!(read(&log, 0), bytes(1));
 }
