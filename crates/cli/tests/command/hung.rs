@@ -3,8 +3,8 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;

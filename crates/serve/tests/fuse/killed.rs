@@ -140,7 +140,13 @@ fn no_program_hangs_on_a_killed_daemon_and_the_next_one_serves() {
         let errno = error.raw_os_error().unwrap();
         // Rings of a daemon that has just died answer with the last, for a moment.
         assert!(
-            [libc::EIO, libc::ENOTCONN, libc::ECONNABORTED, libc::ECANCELED].contains(&errno),
+            [
+                libc::EIO,
+                libc::ENOTCONN,
+                libc::ECONNABORTED,
+                libc::ECANCELED
+            ]
+            .contains(&errno),
             "{error}"
         );
     }
