@@ -52,6 +52,14 @@ impl FileBuffer {
         self.registry().awaits_backing(identity);
     }
 
+    /// Whether attributes of the inode were changed and not recorded, and no sync has made them durable in the backing since.
+    pub fn awaits_backing(&self, identity: FileIdentity) -> bool {
+        match self.registry().content(identity) {
+            Some(content) => content.has_unsynced_attributes(),
+            None => self.registry().unsynced(identity).is_some(),
+        }
+    }
+
     /// Has `sync` make an inode durable in the backing, with what of its attributes was not recorded.
     pub(crate) fn settle(
         &self,

@@ -85,10 +85,13 @@ impl Registry {
             handle.offer_descriptor(descriptor)?;
             return Ok(handle);
         }
-        let is_known =
-            shared.naming.is_new(descriptor.as_fd()) && files.unsynced.remove(&identity).is_none();
+        let is_new = shared.naming.is_new(descriptor.as_fd());
         let target = Target::new(descriptor)?;
-        let content = Arc::new(Content::new(shared, target, is_known));
+        let is_unsynced = files.unsynced.remove(&identity).is_some();
+        let content = Arc::new(Content::new(shared, target, is_new && !is_unsynced));
+        if is_unsynced {
+            content.awaits_backing();
+        }
         if files.is_over {
             content.suspend(Suspender::End)?;
         }

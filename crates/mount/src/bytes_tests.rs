@@ -3,32 +3,80 @@
 use std::fs::{self, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use forebay::{Pool, PoolOptions};
 use forebay_files::{FileBuffer, FileBufferOptions};
-use rustix::fs::XattrFlags;
+use rustix::fs::{OFlags, Uid, XattrFlags};
 
 use super::*;
 use crate::shares::Shares;
 
 const CAPABILITY: &str = "security.capability";
 
-#[test]
-fn a_create_that_finds_a_file_and_empties_it_takes_its_privileges() {
-    let scratch = tempfile::tempdir().unwrap();
-    let data = scratch.path().join("data");
+/// A tree over `data`, where there is a program with set-id bits, and its pool.
+fn tree_with_a_program(scratch: &std::path::Path, mode: u32) -> (Arc<FileBuffer>, Tree, PathBuf) {
+    let data = scratch.join("data");
     fs::create_dir(&data).unwrap();
-    let pool = scratch.path().join("pool");
+    let pool = scratch.join("pool");
     let made = Pool::create(&PoolOptions::new(&pool, 16 << 20)).unwrap();
     made.close().unwrap();
     let buffer = FileBuffer::open(&FileBufferOptions::new(&pool).root(&data)).unwrap();
     let root = OwnedFd::from(fs::File::open(&data).unwrap());
     let shares = Shares::new(8, rustix::process::geteuid().as_raw());
     let tree = Tree::new(buffer.clone(), root, 8, shares).unwrap();
-
     let path = data.join("program");
     fs::write(&path, "a program").unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o6755)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    (buffer, tree, path)
+}
+
+#[test]
+fn what_an_earlier_try_took_and_could_not_sync_is_synced_before_the_next_write() {
+    let scratch = tempfile::tempdir().unwrap();
+    // The bits are gone already.
+    let (buffer, tree, _) = tree_with_a_program(scratch.path(), 0o755);
+    let found = tree.look_up(INodeNo::ROOT, OsStr::new("program")).unwrap();
+    let inode = tree.inodes.get(found.ino).unwrap();
+    let file = tree.buffered(&inode, OFlags::RDWR).unwrap();
+    buffer.attributes_changed(inode.identity);
+    assert!(buffer.awaits_backing(inode.identity));
+    tree.drop_privileges(&inode, 1234).unwrap();
+    assert!(!buffer.awaits_backing(inode.identity));
+    drop((file, inode, tree));
+    buffer.close().unwrap();
+}
+
+#[test]
+fn a_file_that_is_open_nowhere_loses_its_privileges_where_nothing_is_recorded() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (buffer, tree, path) = tree_with_a_program(scratch.path(), 0o4555);
+    let found = tree.look_up(INodeNo::ROOT, OsStr::new("program")).unwrap();
+    let inode = tree.inodes.get(found.ino).unwrap();
+    // From now on changes are not recorded.
+    buffer.close().unwrap();
+    let user = 1234;
+    rustix::fs::chown(&path, Some(Uid::from_raw(user)), None).ok();
+    fs::set_permissions(&path, Permissions::from_mode(0o4555)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        // As a daemon of that user, which may not open it to write.
+        let directory = path.parent().unwrap();
+        fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+        nix::unistd::setfsuid(nix::unistd::Uid::from_raw(user));
+    }
+    let dropped = tree.drop_privileges(&inode, user);
+    nix::unistd::setfsuid(nix::unistd::geteuid());
+    dropped.unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o555);
+    drop((inode, tree));
+}
+
+#[test]
+fn a_create_that_finds_a_file_and_empties_it_takes_its_privileges() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (buffer, tree, path) = tree_with_a_program(scratch.path(), 0o6755);
     // Version 2, and no capability in it.
     let mut value = [0; 20];
     value[3] = 2;

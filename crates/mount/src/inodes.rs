@@ -8,7 +8,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use forebay_files::FileIdentity;
@@ -17,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::path_fd::{InodeHandle, PathFd};
+use crate::suspicion::Suspicion;
 
 /// From here on numbers are ours; no file system counts this far.
 const OWN_NUMBERS: u64 = 1 << 63;
@@ -34,9 +34,9 @@ pub struct Inode {
     /// What it is; that never changes.
     pub kind: FileType,
     /// Whether a set-user-id or set-group-id bit may be there, for writes to clear.
-    pub may_have_privileges: AtomicBool,
+    pub may_have_privileges: Suspicion,
     /// Whether a file capability may be there, for writes to remove.
-    pub may_have_capability: AtomicBool,
+    pub may_have_capability: Suspicion,
     handle: Option<InodeHandle>,
     hold: Mutex<Hold>,
 }
@@ -68,8 +68,8 @@ impl Inode {
             id,
             identity,
             kind,
-            may_have_privileges: AtomicBool::new(true),
-            may_have_capability: AtomicBool::new(true),
+            may_have_privileges: Suspicion::default(),
+            may_have_capability: Suspicion::default(),
             hold: Mutex::new(Hold {
                 is_pinned: handle.is_none(),
                 path_fd: Some(Arc::new(path_fd)),

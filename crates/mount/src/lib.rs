@@ -29,6 +29,7 @@ mod restrictions;
 mod ring;
 mod scheduler;
 mod shares;
+mod suspicion;
 mod tree;
 mod xattrs;
 

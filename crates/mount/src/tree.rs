@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use forebay_files::{AttributeChange, BufferedFile, Directory, FileBuffer, FileIdentity, SyncKind};
@@ -212,7 +211,7 @@ impl Tree {
         }
         if let Some(mode) = change.mode {
             set(AttributeChange::Mode(mode))?;
-            inode.may_have_privileges.store(true, Ordering::Release);
+            inode.may_have_privileges.arise();
         }
         if let Some(size_bytes) = change.size_bytes {
             self.drop_privileges(inode, user)?;
@@ -253,12 +252,10 @@ impl Tree {
     /// root's changes leave, and the capability. The kernel leaves that to us (`FUSE_HANDLE_KILLPRIV_V2`).
     pub(crate) fn drop_privileges(&self, inode: &Arc<Inode>, user: u32) -> io::Result<()> {
         self.drop_capability(inode)?;
-        if user == 0 || !inode.may_have_privileges.swap(false, Ordering::AcqRel) {
-            return Ok(());
+        match user {
+            0 => Ok(()),
+            _ => inode.may_have_privileges.settle(|| self.take_set_id(inode)),
         }
-        // What could not be taken is to be tried again before the next change.
-        self.take_set_id(inode)
-            .inspect_err(|_| inode.may_have_privileges.store(true, Ordering::Release))
     }
 
     fn take_set_id(&self, inode: &Arc<Inode>) -> io::Result<()> {
@@ -272,20 +269,17 @@ impl Tree {
         if left != mode {
             let change = AttributeChange::Mode(left.as_raw_mode());
             let descriptor = path_fd.descriptor();
-            let is_recorded = self.buffer.change_attributes(descriptor, &change)?;
+            self.buffer.change_attributes(descriptor, &change)?;
             self.forget_attributes(inode);
-            self.take_durably(inode, is_recorded)?;
         }
-        Ok(())
+        self.taken_durably(inode)
     }
 
     /// Blocks that the pool has reach the backing late, and with them what would remove it there.
     pub(crate) fn drop_capability(&self, inode: &Arc<Inode>) -> io::Result<()> {
-        if !inode.may_have_capability.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.take_capability(inode)
-            .inspect_err(|_| inode.may_have_capability.store(true, Ordering::Release))
+        inode
+            .may_have_capability
+            .settle(|| self.take_capability(inode))
     }
 
     fn take_capability(&self, inode: &Arc<Inode>) -> io::Result<()> {
@@ -294,18 +288,43 @@ impl Tree {
         let change = AttributeChange::Remove(OsStr::new(CAPABILITY));
         match self.buffer.change_attributes(descriptor, &change) {
             // None there, none possible, or not ours to remove: then no file of ours can have one.
-            Err(error) if is_no_capability(&error) => Ok(()),
-            removed => self.take_durably(inode, removed?),
+            Err(error) if is_no_capability(&error) => {}
+            removed => drop(removed?),
         }
+        self.taken_durably(inode)
     }
 
     /// What the pool acknowledges next is durable at once: after a crash the file must not have its new bytes with the privileges
-    /// that it had with the old ones.
-    fn take_durably(&self, inode: &Arc<Inode>, is_recorded: bool) -> io::Result<()> {
-        match is_recorded {
-            true => Ok(()),
-            false => self.buffered(inode, OFlags::RDWR)?.sync(SyncKind::All),
+    /// that it had with the old ones. An earlier try may have taken them and failed to sync.
+    fn taken_durably(&self, inode: &Arc<Inode>) -> io::Result<()> {
+        if !self.buffer.awaits_backing(inode.identity) {
+            return Ok(());
         }
+        // A daemon without root's rights may not open every file that was opened by its writer.
+        let file = match self.buffer.known(inode.identity) {
+            Some(file) => Ok(file),
+            None => self
+                .buffered(inode, OFlags::RDWR)
+                .or_else(|_| self.buffered(inode, OFlags::RDONLY)),
+        };
+        match file {
+            Ok(file) => file.sync(SyncKind::All),
+            Err(_) => self.sync_file_system(inode),
+        }
+    }
+
+    /// For what cannot be opened.
+    fn sync_file_system(&self, inode: &Inode) -> io::Result<()> {
+        let root = self.inodes.get(INodeNo::ROOT)?;
+        if inode.identity.device != root.identity.device {
+            // No descriptor that a sync takes is at hand of the one that it is in.
+            rustix::fs::sync();
+            return Ok(());
+        }
+        let path_fd = self.inodes.path_fd(&root)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let directory = self.reopen(path_fd.descriptor(), flags)?;
+        Ok(rustix::fs::syncfs(directory)?)
     }
 
     /// The kernel asks again before it next believes what it knows of the inode's attributes.

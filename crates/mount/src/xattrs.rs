@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use forebay::internals::{TRUSTED_ATTRIBUTE, USER_ATTRIBUTE};
 use forebay_files::AttributeChange;
@@ -104,7 +103,7 @@ impl Tree {
         let change = AttributeChange::Set { name, value, flags };
         self.buffer
             .change_attributes(path_fd.descriptor(), &change)?;
-        inode.may_have_capability.store(true, Ordering::Release);
+        inode.may_have_capability.arise();
         Ok(())
     }
 

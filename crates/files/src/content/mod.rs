@@ -193,6 +193,11 @@ impl Content {
         self.needs_sync.store(true, Ordering::Release);
     }
 
+    /// Whether attributes were changed and not recorded, and not synced since.
+    pub(crate) fn has_unsynced_attributes(&self) -> bool {
+        self.read_state().unsynced.attributes
+    }
+
     /// Whether the pool has something of it.
     pub(crate) fn is_pooled(&self) -> bool {
         self.read_state().pooled.is_some()
