@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::XattrFlags;
 
-use super::space::{KIND_BITS, PRIVILEGE_BITS, Seen};
+pub(crate) use super::seen::Moment;
+use super::seen::{KIND_BITS, PRIVILEGE_BITS, Seen};
 
 /// A longer value is not recorded: what must not lose it syncs the backing.
 pub(crate) const VALUE_BYTES_MAX: usize = 7 << 10;
@@ -59,9 +60,6 @@ pub(super) fn is_plain(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"user.") || name.starts_with(b"trusted.")
 }
-
-/// A moment, as inodes have it: nanoseconds since 1970.
-pub(crate) type Moment = i128;
 
 /// Who may do what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

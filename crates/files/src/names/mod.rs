@@ -31,6 +31,7 @@ mod restore;
 mod restrict;
 mod root;
 mod search;
+mod seen;
 mod space;
 mod subjects;
 mod table;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +18,7 @@ use super::file_system::{self, Mark};
 use super::handles;
 use super::proof::Proof;
 use super::real_attributes;
+pub(crate) use super::real_attributes::link_of;
 use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace, Renaming};
 use super::space::{Seen, Sought, is_directory};
 use crate::identity::FileIdentity;
@@ -198,11 +199,6 @@ pub(super) fn give(made: BorrowedFd<'_>, creation: &Creation) -> io::Result<()> 
         rustix::fs::chmod(link_of(made), mode)?;
     }
     Ok(())
-}
-
-/// The name by which the kernel finds an open inode again.
-pub(crate) fn link_of(descriptor: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
 fn readable(directory: BorrowedFd<'_>) -> io::Result<OwnedFd> {

@@ -2,13 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, Gid, Mode, Uid};
 use rustix::io::Errno;
 
 use super::attributes::AttributeChange;
-use super::real::link_of;
 
 /// The longest value that the kernel has.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -62,4 +61,9 @@ pub(super) fn value(link: &str, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The name by which the kernel finds an open inode again.
+pub(crate) fn link_of(descriptor: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
