@@ -89,20 +89,17 @@ impl Pages {
     /// So many zeroed pages.
     #[must_use]
     pub fn zeroed(count: usize) -> Pages {
-        let is_kept = (1..=SEVERAL).contains(&count);
-        let mut pages = match is_kept {
-            true => Pages::with_room(count),
+        if !(1..=SEVERAL).contains(&count) {
             // The system's are zeroed as they are touched.
-            false => Pages {
+            return Pages {
                 start: allocate(count),
                 count,
                 capacity: count,
-            },
-        };
-        pages.count = count;
-        if is_kept {
-            pages.fill(0);
+            };
         }
+        let mut pages = Pages::with_room(count);
+        pages.count = count;
+        pages.fill(0);
         pages
     }
 
@@ -126,8 +123,7 @@ impl Pages {
     /// One page more with whatever bytes; its number.
     fn grow(&mut self) -> usize {
         if self.count == self.capacity {
-            let most = self.capacity * 2;
-            let mut grown = Pages::with_room(if most == 2 { SEVERAL } else { most.max(1) });
+            let mut grown = Pages::with_room((self.capacity * 2).max(1));
             grown.count = self.count;
             grown.copy_from_slice(self);
             *self = grown;
@@ -161,7 +157,8 @@ impl Default for Pages {
 
 impl Clone for Pages {
     fn clone(&self) -> Pages {
-        let mut clone = Pages::zeroed(self.count);
+        let mut clone = Pages::with_room(self.count);
+        clone.count = self.count;
         clone.copy_from_slice(self);
         clone
     }

@@ -10,8 +10,11 @@ use std::ops::Range;
 use forebay_pmem::{PersistenceDomain, Region};
 
 use crate::api::volume::MemoryVolume;
+use crate::background::volume_state::VolumeState;
+use crate::backing::Backing;
 use crate::error::Result;
 use crate::media::entry::Kind;
+use crate::sync::Ordering;
 
 /// Blocks whose entries are looked at before their backing is.
 const WINDOW_BLOCKS: u64 = 4096;
@@ -82,26 +85,13 @@ impl MemoryVolume {
             return Ok(());
         }
         self.check_blocks(blocks.end - 1, self.block_size())?;
-        let mut start = blocks.start;
-        while start < blocks.end {
-            let end = (start + WINDOW_BLOCKS).min(blocks.end);
-            let cached: Vec<Option<BlockState>> =
-                (start..end).map(|block| self.cached_state(block)).collect();
-            let mut at = 0;
-            for same in cached.chunk_by(|a, b| a == b) {
-                let run = start + at..start + at + same.len() as u64;
-                at += same.len() as u64;
-                let goes_on = match same[0] {
-                    Some(state) => visit(run.end - run.start, state),
-                    None => self.visit_backing(run, &mut visit)?,
-                };
-                if !goes_on {
-                    return Ok(());
-                }
-            }
-            start = end;
-        }
-        Ok(())
+        let look = |window: Range<u64>| window.map(|block| self.cached_state(block)).collect();
+        let behind = |run: Range<u64>, visit: &mut _| {
+            let backing = self.state.backing()?;
+            self.pipeline.engine().check_table_whole()?;
+            visit_backing((&self.state, backing), self.block_size(), run, visit)
+        };
+        visit_windows(blocks, look, behind, &mut visit)
     }
 
     /// What the cache says of a block; `None` where it is not cached.
@@ -114,39 +104,67 @@ impl MemoryVolume {
             _ => BlockState::Data,
         })
     }
+}
 
-    /// Visits blocks that were not cached when they were looked at.
-    fn visit_backing(
-        &self,
-        blocks: Range<u64>,
-        visit: &mut impl FnMut(u64, BlockState) -> bool,
-    ) -> Result<bool> {
-        let backing = self.state.backing()?;
-        let block_bytes = self.block_size() as u64;
-        self.pipeline.engine().check_table_whole()?;
-        let mut block = blocks.start;
-        while block < blocks.end {
-            let (from, to) = (block * block_bytes, blocks.end * block_bytes);
-            // Past the last byte of the volume every block reads as zeroes.
-            let inside = to.min(self.size_bytes()).saturating_sub(from);
-            let run = backing.run_at(from, inside.max(1));
-            self.state.check_here()?;
-            let whole = match run.is_hole && run.len_bytes < inside {
-                // A block that is only begun by the hole may hold anything.
-                true => run.len_bytes / block_bytes,
-                false => run.len_bytes.div_ceil(block_bytes),
+/// Visits runs of blocks of one state: what `look` says of a window of blocks, and where it says nothing what `behind` does,
+/// afterwards. Each says whether to go on.
+pub(crate) fn visit_windows<V: FnMut(u64, BlockState) -> bool>(
+    blocks: Range<u64>,
+    look: impl Fn(Range<u64>) -> Vec<Option<BlockState>>,
+    behind: impl Fn(Range<u64>, &mut V) -> Result<bool>,
+    visit: &mut V,
+) -> Result<()> {
+    let mut start = blocks.start;
+    while start < blocks.end {
+        let end = (start + WINDOW_BLOCKS).min(blocks.end);
+        let known = look(start..end);
+        let mut at = start;
+        for same in known.chunk_by(|a, b| a == b) {
+            let run = at..at + same.len() as u64;
+            at = run.end;
+            let goes_on = match same[0] {
+                Some(state) => visit(run.end - run.start, state),
+                None => behind(run, visit)?,
             };
-            let count = whole.clamp(1, blocks.end - block);
-            let state = if run.is_hole && whole > 0 {
-                BlockState::Hole
-            } else {
-                BlockState::Data
-            };
-            if !visit(count, state) {
-                return Ok(false);
+            if !goes_on {
+                return Ok(());
             }
-            block += count;
         }
-        Ok(true)
+        start = end;
     }
+    Ok(())
+}
+
+/// Visits blocks that were not cached when they were looked at.
+pub(crate) fn visit_backing<V: FnMut(u64, BlockState) -> bool>(
+    (state, backing): (&VolumeState, &Backing),
+    block_bytes: usize,
+    blocks: Range<u64>,
+    visit: &mut V,
+) -> Result<bool> {
+    let block_bytes = block_bytes as u64;
+    let mut block = blocks.start;
+    while block < blocks.end {
+        let (from, to) = (block * block_bytes, blocks.end * block_bytes);
+        // Past the last byte of the volume every block reads as zeroes.
+        let size_bytes = state.size_bytes.load(Ordering::Relaxed);
+        let inside = to.min(size_bytes).saturating_sub(from);
+        let run = backing.run_at(from, inside.max(1));
+        state.check_here()?;
+        let whole = match run.is_hole && run.len_bytes < inside {
+            // A block that is only begun by the hole may hold anything.
+            true => run.len_bytes / block_bytes,
+            false => run.len_bytes.div_ceil(block_bytes),
+        };
+        let count = whole.clamp(1, blocks.end - block);
+        let found = match run.is_hole && whole > 0 {
+            true => BlockState::Hole,
+            false => BlockState::Data,
+        };
+        if !visit(count, found) {
+            return Ok(false);
+        }
+        block += count;
+    }
+    Ok(true)
 }

@@ -106,6 +106,24 @@ impl VolumeState {
         }
     }
 
+    /// The size that the backing has now, which the volume of `old_bytes` may grow to.
+    ///
+    /// # Errors
+    /// The backing failed, or shrank, which a volume never does.
+    pub(crate) fn size_to_grow_to(&self, backing: &Backing, old_bytes: u64) -> Result<u64> {
+        let found = backing.refresh_size();
+        let size_bytes = found.map_err(|source| self.backing_error(source))?;
+        if size_bytes < old_bytes {
+            return Err(ErrorKind::Volume(format!(
+                "{}: the backing has {size_bytes} bytes, the volume {old_bytes}; a volume cannot \
+                 shrink: restore the backing's size",
+                self.path.display()
+            ))
+            .into());
+        }
+        Ok(size_bytes)
+    }
+
     pub(crate) fn attached_already(&self) -> Error {
         ErrorKind::Volume(format!("{}: it is attached already", self.path.display())).into()
     }

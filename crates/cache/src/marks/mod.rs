@@ -7,12 +7,14 @@ mod classify;
 mod identity;
 mod mark;
 mod side;
+mod steps;
 mod text;
 
 pub use classify::{StaleRefusal, classify, next_generation};
 pub use identity::{classify_file, classify_size};
 pub use mark::{FoundMark, Mark, MarkState, know_boot};
 pub use side::{PoolSide, Stage};
+pub(crate) use steps::{Begin, ReadMark, may_be_marked, stale_error, write_mark, write_whole};
 pub use text::utc;
 
 use crate::error::Result;

@@ -6,20 +6,18 @@ use forebay_log::{Log, PAGE_BYTES, VolumeRow};
 
 use super::behind::Behind;
 use super::known::{Known, identity_of};
-use super::marks::{Begin, stale_error};
 use super::pool::SsdPool;
 use super::volume::SsdVolume;
+use crate::api::pool::{check_size, refuse_pool};
 use crate::background::volume_state::VolumeState;
 use crate::backing::{Backing, BackingIdentity};
-use crate::error::{ErrorKind, Result, refused};
-use crate::marks::{classify_file, classify_size};
+use crate::error::{ErrorKind, Result};
+use crate::marks::{Begin, classify_file, classify_size, may_be_marked, stale_error};
 
 /// Bits of an id that are the volume's number.
 const NUMBER_BITS: u32 = 7;
 /// Ids that a number can have, one after the other.
 const USES: u32 = 1 << 13;
-/// Bits of a block's number.
-const BLOCK_BITS: u32 = 36;
 
 /// The id that a number gets at its next use: no two volumes that had it lately are taken for each other.
 fn next_id(number: u32, before: Option<&VolumeRow>) -> u32 {
@@ -33,19 +31,13 @@ impl SsdPool {
         let shared = self.shared();
         let log = shared.log()?;
         let identity = backing.identity();
-        check_size(&identity)?;
+        check_size(&identity, PAGE_BYTES)?;
         let rows = log.volumes();
         let is_it = |row: &&VolumeRow| row.is_attached && row.path == identity.path;
         if let Some(row) = rows.iter().find(is_it) {
             return self.attach_again(&log, row.clone(), (identity, backing), accept_stale);
         }
-        if backing.holds_pool() {
-            return Err(refused(
-                &identity.path,
-                "it begins as a Forebay pool does, and to serve it as a disk would overwrite that",
-                "name the disk; if it was a pool and is needed no more, overwrite its first 4096 bytes",
-            ));
-        }
+        refuse_pool(&backing, &identity)?;
         let row = self.new_row(&log, &rows, &identity)?;
         self.attach_new(&log, row, (identity, backing), accept_stale)
     }
@@ -96,7 +88,7 @@ impl SsdPool {
         state.sync_unsynced(&backing)?;
         let begun = self.begin_mark(log, (&backing, &mut row), begin);
         if begun.is_err() {
-            if self.may_be_marked(&backing, row.id) {
+            if may_be_marked(&backing, self.uuid(), row.id) {
                 // As after a crash: the next attempt goes on from there.
                 shared.set_known(row.number, Some(Known::new(row.clone(), state.clone())));
             } else {
@@ -206,19 +198,6 @@ impl SsdPool {
             .into()),
         }
     }
-}
-
-pub(super) fn check_size(identity: &BackingIdentity) -> Result<()> {
-    let blocks = identity.size_bytes.div_ceil(PAGE_BYTES as u64);
-    if blocks == 0 || blocks > 1 << BLOCK_BITS {
-        return Err(ErrorKind::Volume(format!(
-            "{}: {} bytes; a volume has 1 to 2^{BLOCK_BITS} blocks",
-            identity.path.display(),
-            identity.size_bytes
-        ))
-        .into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 
 use std::sync::PoisonError;
 
-use super::drain::Drain;
 use super::pool::SsdPool;
 use super::volume::SsdVolume;
-use crate::api::pool::DrainWatcher;
+use crate::api::pool::{Drain, DrainWatcher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::marks::Stage;
 
@@ -26,14 +25,14 @@ impl SsdPool {
         // While it is still in use, so that little is left for later.
         for _ in 0..PASSES_MAX {
             let log = volume.look_in()?;
-            drain.pass(volume, &log)?;
+            volume.drain_pass(&log, &mut drain)?;
             if log.usage(volume.number()).1 <= DIRTY_BLOCKS_LEFT {
                 break;
             }
         }
         self.detach_drained(volume, &mut drain)?;
         // It is gone, so it is not asked whether to go on.
-        drain.tell(volume, 0);
+        volume.tell_drain(&mut drain, 0);
         Ok(())
     }
 
@@ -46,7 +45,7 @@ impl SsdPool {
         // From here on no thread reads or changes the volume.
         let gate = &volume.known().gate;
         let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
-        drain.last_pass(volume, &log)?;
+        volume.drain_last(&log, drain)?;
         let number = volume.number();
         let failed = |error| shared.error(error);
         shared.with_room(&log, || log.empty_volume(number))?;

@@ -5,11 +5,11 @@ use std::sync::PoisonError;
 
 use forebay_log::PAGE_BYTES;
 
-use super::attach::check_size;
+use super::known::identity_of;
 use super::pool::SsdPool;
 use super::volume::SsdVolume;
-use crate::backing::BackingIdentity;
-use crate::error::{ErrorKind, Result};
+use crate::api::pool::check_size;
+use crate::error::Result;
 use crate::sync::Ordering;
 
 impl SsdPool {
@@ -22,25 +22,12 @@ impl SsdPool {
         let backing = state.backing()?;
         let mut row = volume.known().row();
         let old_bytes = row.size_bytes;
-        let found = backing.refresh_size();
-        let size_bytes = found.map_err(|source| state.backing_error(source))?;
-        if size_bytes < old_bytes {
-            return Err(ErrorKind::Volume(format!(
-                "{}: the backing has {size_bytes} bytes, the volume {old_bytes}; a volume cannot \
-                 shrink: restore the backing's size",
-                state.path.display()
-            ))
-            .into());
-        }
+        let size_bytes = state.size_to_grow_to(backing, old_bytes)?;
         if size_bytes == old_bytes {
             return Ok(size_bytes);
         }
         row.size_bytes = size_bytes;
-        check_size(&BackingIdentity {
-            path: row.path.clone(),
-            inode: row.inode,
-            size_bytes,
-        })?;
+        check_size(&identity_of(&row), PAGE_BYTES)?;
         let failed = |error| shared.error(error);
         // That it grew must be durable before what is written there can be clean.
         log.sync_backing(row.number).map_err(failed)?;

@@ -8,17 +8,8 @@ use forebay_pmem::MediaKind;
 use super::known::side_of;
 use super::pool::SsdPool;
 use crate::backing::{Backing, MarkPlace};
-use crate::error::{Error, ErrorKind, Result};
-use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
-
-/// What an attach does about the mark.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
-    /// The backing keeps none, or it and the pool say already what they are to say.
-    AsItIs,
-    /// Both go on with this generation.
-    With(u64),
-}
+use crate::error::Result;
+use crate::marks::{Begin, Mark, ReadMark, Stage, write_mark, write_whole};
 
 impl SsdPool {
     /// Whether the backing and this pool are of the same moment; changes nothing but, where the caller
@@ -32,29 +23,19 @@ impl SsdPool {
         let Some(place) = backing.mark_place() else {
             return Ok(Begin::AsItIs);
         };
-        let found = read_mark(&row.path, place)?;
         let side = side_of(self.uuid(), row, place.is_kept_for_a_boot());
-        if is_begun(&side, &found) {
-            return Ok(Begin::AsItIs);
-        }
-        let holds_nothing = || log.usage(row.number).0 == 0;
-        match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
-            Ok(generation) => Ok(self.begin_with(generation)),
-            Err(_) if accept_stale => {
-                let shared = self.shared();
-                shared.with_room(log, || log.forget_clean(row.number))?;
-                Ok(self.begin_with(next_generation(&side, &found)))
-            }
-            Err(refusal) => Err(stale_error(&row.path, refusal)),
-        }
-    }
-
-    /// Nothing that a pool is told that is only looked at outlives the process.
-    fn begin_with(&self, generation: u64) -> Begin {
-        match self.is_private() {
+        let read = ReadMark::new(&row.path, side, place)?;
+        let shared = self.shared();
+        let begin = read.begin(
+            accept_stale,
+            || log.usage(row.number).0 == 0,
+            || shared.with_room(log, || log.forget_clean(row.number)),
+        )?;
+        // Nothing that a pool is told that is only looked at outlives the process.
+        Ok(match self.is_private() {
             true => Begin::AsItIs,
-            false => Begin::With(generation),
-        }
+            false => begin,
+        })
     }
 
     /// Whether a backing of this name, whose mark lies at `place`, may be attached; changes nothing.
@@ -65,14 +46,10 @@ impl SsdPool {
         let known = rows.find(|row| row.is_attached && row.path == path);
         let row = known.clone().unwrap_or_default();
         let side = side_of(self.uuid(), &row, place.is_kept_for_a_boot());
-        let found = read_mark(path, place)?;
-        if shared.options.accept_stale {
-            return Ok(());
-        }
-        let holds_nothing = || known.is_none() || log.usage(row.number).0 == 0;
-        match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(stale_error(path, refusal)),
+        let read = ReadMark::new(path, side, place)?;
+        match shared.options.accept_stale {
+            true => Ok(()),
+            false => read.check(|| known.is_none() || log.usage(row.number).0 == 0),
         }
     }
 
@@ -92,21 +69,9 @@ impl SsdPool {
         row.generation = generation;
         row.stage = Stage::Starting.number();
         write(row)?;
-        let mark = self.mark_of(row, place);
-        let written = place.write(&mark.encode());
-        written.map_err(|source| mark_error(&row.path, source))?;
+        write_mark(&row.path, place, &self.mark_of(row, place))?;
         row.stage = Stage::Open.number();
         write(row)
-    }
-
-    /// Whether the backing's mark may name this volume, as far as can be seen.
-    pub(super) fn may_be_marked(&self, backing: &Backing, id: u32) -> bool {
-        let found = backing.mark_place().map(|place| place.read());
-        match found.map(|found| found.map(|found| FoundMark::of(&found))) {
-            None | Some(Ok(FoundMark::None)) => false,
-            Some(Ok(FoundMark::Mark(mark))) => mark.pool == self.uuid() && mark.volume == id,
-            Some(Ok(FoundMark::Damaged) | Err(_)) => true,
-        }
     }
 
     /// No thread changes the volume any more, and it has nothing dirty: its backing has everything, synced.
@@ -131,15 +96,12 @@ impl SsdPool {
         let before = row.clone();
         row.stage = Stage::Clean.number();
         write(row)?;
-        let Err(source) = place.write(&mark.clone().whole().encode()) else {
-            return Ok(());
-        };
-        // What it says now is unknown. It has to say `open` before any thread may write again.
-        if place.write(&mark.encode()).is_ok() {
+        let path = row.path.clone();
+        write_whole(&path, place, &mark, || {
             write(&before)?;
             *row = before;
-        }
-        Err(mark_error(&row.path, source))
+            Ok(())
+        })
     }
 
     fn mark_of(&self, row: &VolumeRow, place: &dyn MarkPlace) -> Mark {
@@ -148,37 +110,4 @@ impl SsdPool {
         let side = side_of(self.uuid(), row, place.is_kept_for_a_boot());
         Mark::open_now(&side, path, row.generation, MediaKind::PlainFile)
     }
-}
-
-fn read_mark(path: &Path, place: &dyn MarkPlace) -> Result<FoundMark> {
-    let found = place.read().map_err(|source| mark_error(path, source))?;
-    Ok(FoundMark::of(&found))
-}
-
-/// An earlier process of this boot has begun for this one too.
-fn is_begun(side: &PoolSide, found: &FoundMark) -> bool {
-    side.is_kept_for_a_boot
-        && side.stage == Stage::Open
-        && found.mark().is_some_and(|mark| {
-            let is_ours = mark.pool == side.pool && mark.volume == side.volume;
-            let is_open = mark.clone().whole() != *mark && mark.is_of_this_boot();
-            is_ours && is_open && mark.generation == side.generation
-        })
-}
-
-pub(super) fn stale_error(path: &Path, refusal: StaleRefusal) -> Error {
-    ErrorKind::Stale {
-        path: path.to_path_buf(),
-        found: refusal.found,
-        todo: refusal.todo,
-    }
-    .into()
-}
-
-fn mark_error(path: &Path, source: std::io::Error) -> Error {
-    ErrorKind::Mark {
-        path: path.to_path_buf(),
-        source,
-    }
-    .into()
 }

@@ -190,11 +190,7 @@ impl SsdPool {
     }
 
     pub(crate) fn transaction_limit_bytes(&self) -> u64 {
-        let most = self
-            .shared
-            .log()
-            .map_or(1, |log| log.transaction_blocks_max());
-        (most * forebay_log::PAGE_BYTES) as u64
+        self.shared.transaction_limit_bytes
     }
 
     /// Everything acknowledged is durable where it is; this asks only whether that still holds.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-use forebay_log::{Log, LogError};
+use forebay_log::{Log, LogError, PAGE_BYTES};
 
 use super::errors::of_log;
 use super::fill_queue::Fills;
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     /// Told when a call ends while the pool is being closed.
     ended: Condvar,
     pub(super) path: PathBuf,
+    /// The most bytes one transaction can hold.
+    pub(super) transaction_limit_bytes: u64,
     pub(super) volumes: RwLock<BTreeMap<u32, Arc<Known>>>,
     pub(super) options: RuntimeOptions,
     pub(super) settings: Settings,
@@ -72,7 +74,9 @@ impl Shared {
             let state = Arc::new(VolumeState::new(row.id, &identity_of(&row)));
             (row.number, Known::new(row, state))
         });
+        let transaction_limit_bytes = (log.transaction_blocks_max() * PAGE_BYTES) as u64;
         Shared {
+            transaction_limit_bytes,
             volumes: RwLock::new(volumes.collect()),
             log: Mutex::new(Some(Arc::new(log))),
             ended: Condvar::new(),

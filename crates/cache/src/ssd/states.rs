@@ -5,12 +5,9 @@ use std::ops::Range;
 use forebay_log::{Known, PAGE_BYTES};
 
 use super::volume::SsdVolume;
-use crate::api::extents::BlockState;
+use crate::api::extents::{BlockState, visit_backing, visit_windows};
 use crate::api::usage::VolumeUsage;
 use crate::error::Result;
-
-/// Blocks whose entries are looked at before their backing is.
-const WINDOW_BLOCKS: u64 = 4096;
 
 impl SsdVolume {
     pub(crate) fn usage(&self) -> VolumeUsage {
@@ -46,56 +43,20 @@ impl SsdVolume {
         }
         self.check_blocks(blocks.end - 1, PAGE_BYTES)?;
         let (_entered, log) = self.enter()?;
-        let mut start = blocks.start;
-        while start < blocks.end {
-            let end = (start + WINDOW_BLOCKS).min(blocks.end);
-            let known = log.known(self.number(), start, end - start);
-            let mut at = start;
-            for same in known.chunk_by(|a, b| a == b) {
-                let run = at..at + same.len() as u64;
-                at = run.end;
-                let goes_on = match same[0] {
-                    Known::Cached => visit(run.end - run.start, BlockState::Data),
-                    Known::Zeroes => visit(run.end - run.start, BlockState::Zero),
-                    Known::Nothing => self.visit_backing(run, &mut visit)?,
-                };
-                if !goes_on {
-                    return Ok(());
-                }
-            }
-            start = end;
-        }
-        Ok(())
-    }
-
-    fn visit_backing(
-        &self,
-        blocks: Range<u64>,
-        visit: &mut impl FnMut(u64, BlockState) -> bool,
-    ) -> Result<bool> {
-        let backing = self.state().backing()?;
-        let block_bytes = PAGE_BYTES as u64;
-        let mut block = blocks.start;
-        while block < blocks.end {
-            let (from, to) = (block * block_bytes, blocks.end * block_bytes);
-            // Past the last byte of the volume every block reads as zeroes.
-            let inside = to.min(self.size_bytes()).saturating_sub(from);
-            let run = backing.run_at(from, inside.max(1));
-            let whole = match run.is_hole && run.len_bytes < inside {
-                // A block that is only begun by the hole may hold anything.
-                true => run.len_bytes / block_bytes,
-                false => run.len_bytes.div_ceil(block_bytes),
-            };
-            let count = whole.clamp(1, blocks.end - block);
-            let state = match run.is_hole && whole > 0 {
-                true => BlockState::Hole,
-                false => BlockState::Data,
-            };
-            if !visit(count, state) {
-                return Ok(false);
-            }
-            block += count;
-        }
-        Ok(true)
+        let look = |window: Range<u64>| {
+            let count = window.end - window.start;
+            let known = log.known(self.number(), window.start, count).into_iter();
+            let states = known.map(|known| match known {
+                Known::Cached => Some(BlockState::Data),
+                Known::Zeroes => Some(BlockState::Zero),
+                Known::Nothing => None,
+            });
+            states.collect()
+        };
+        let behind = |run: Range<u64>, visit: &mut _| {
+            let volume = (self.state(), self.state().backing()?);
+            visit_backing(volume, PAGE_BYTES, run, visit)
+        };
+        visit_windows(blocks, look, behind, &mut visit)
     }
 }

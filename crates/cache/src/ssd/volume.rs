@@ -86,12 +86,7 @@ impl SsdVolume {
     }
 
     pub(crate) fn transaction_limit_bytes(&self) -> u64 {
-        let most = self
-            .0
-            .shared
-            .log()
-            .map_or(1, |log| log.transaction_blocks_max());
-        (most * PAGE_BYTES) as u64
+        self.0.shared.transaction_limit_bytes
     }
 
     /// All or nothing, cached or not: one element in the log.

@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
 use crate::api::pool::MemoryPool;
-use crate::api::pool::marks::{Begin, Row, stale_error};
+use crate::api::pool::marks::Row;
 use crate::api::volume::MemoryVolume;
 use crate::background::volume_state::VolumeState;
 use crate::backing::{Backing, BackingIdentity};
 use crate::error::{ErrorKind, Result, refused};
-use crate::marks::{classify_file, classify_size};
+use crate::marks::{Begin, classify_file, classify_size, may_be_marked, stale_error};
 use crate::media::entry::BLOCK_BITS;
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
@@ -70,7 +70,7 @@ impl MemoryPool {
         let state = Arc::new(VolumeState::new(id, &identity));
         state.sync_unsynced(&backing)?;
         self.begin_mark(&backing, &row, begin).inspect_err(|_| {
-            if self.may_be_marked(&backing, id) {
+            if may_be_marked(&backing, self.pool_uuid, id) {
                 // As after a crash: the next attempt goes on from there.
                 self.pipeline.set_volume(place, Some(state.clone()));
                 pipeline.table().live().add(id);
@@ -208,7 +208,7 @@ impl MemoryPool {
 }
 
 /// A pool's file is no disk. Asked of new volumes only: a known one's user may have made a pool in it.
-fn refuse_pool(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
+pub(crate) fn refuse_pool(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
     if !backing.holds_pool() {
         return Ok(());
     }
@@ -219,7 +219,7 @@ fn refuse_pool(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
     ))
 }
 
-pub(super) fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {
+pub(crate) fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {
     let blocks = identity.size_bytes.div_ceil(block_bytes as u64);
     if blocks == 0 || blocks > 1 << BLOCK_BITS {
         return Err(ErrorKind::Volume(format!(

@@ -1,7 +1,7 @@
 //! Draining a volume under a watcher: how much is left, how fast it goes, and a way to stop.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::api::volume::MemoryVolume;
@@ -45,19 +45,31 @@ impl DrainProgress {
 }
 
 /// One drain, in however many passes.
-pub(super) struct Drain<'a, 'b> {
+pub(crate) struct Drain<'a, 'b> {
     watcher: &'a mut DrainWatcher<'b>,
     started: Instant,
-    written_blocks: u64,
+    pub(crate) written_blocks: u64,
 }
 
 impl<'a, 'b> Drain<'a, 'b> {
-    pub(super) fn new(watcher: &'a mut DrainWatcher<'b>) -> Drain<'a, 'b> {
+    pub(crate) fn new(watcher: &'a mut DrainWatcher<'b>) -> Drain<'a, 'b> {
         Drain {
             watcher,
             started: Instant::now(),
             written_blocks: 0,
         }
+    }
+
+    /// Tells the watcher how many blocks of so many bytes are left; whether to go on.
+    pub(crate) fn tell(&mut self, path: &Path, block_bytes: u32, left: u64) -> bool {
+        let progress = DrainProgress {
+            path: path.to_path_buf(),
+            dirty_blocks: left,
+            written_blocks: self.written_blocks,
+            block_bytes,
+            elapsed: self.started.elapsed(),
+        };
+        (self.watcher)(&progress).is_continue()
     }
 
     /// Writes back what is dirty now.
@@ -68,16 +80,10 @@ impl<'a, 'b> Drain<'a, 'b> {
         volume.pipeline.flush_volume_watched(state, &mut |left| {
             let dirty = *dirty.get_or_insert(left);
             self.written_blocks = before + (dirty - left) as u64;
-            let progress = DrainProgress {
-                path: state.path.clone(),
-                dirty_blocks: left as u64,
-                written_blocks: self.written_blocks,
-                block_bytes: volume.pipeline.media().geometry.block_bytes,
-                elapsed: self.started.elapsed(),
-            };
-            match (self.watcher)(&progress) {
-                ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => Err(ErrorKind::Cancelled {
+            let block_bytes = volume.pipeline.media().geometry.block_bytes;
+            match self.tell(&state.path, block_bytes, left as u64) {
+                true => Ok(()),
+                false => Err(ErrorKind::Cancelled {
                     path: state.path.clone(),
                     dirty_blocks: left as u64,
                 }

@@ -34,15 +34,7 @@ impl MemoryPool {
         let backing = state.backing()?;
         let failed = |source| state.backing_error(source);
         let old_bytes = found.identity.size_bytes;
-        let size_bytes = backing.refresh_size().map_err(failed)?;
-        if size_bytes < old_bytes {
-            return Err(ErrorKind::Volume(format!(
-                "{}: the backing has {size_bytes} bytes, the volume {old_bytes}; a volume cannot \
-                 shrink: restore the backing's size",
-                state.path.display()
-            ))
-            .into());
-        }
+        let size_bytes = state.size_to_grow_to(backing, old_bytes)?;
         if size_bytes == old_bytes {
             return Ok(size_bytes);
         }

@@ -6,22 +6,13 @@ use forebay_pmem::{Region, RegionOptions};
 
 use crate::api::pool::MemoryPool;
 use crate::backing::{Backing, BackingIdentity, MarkPlace};
-use crate::error::{Error, ErrorKind, Result};
-use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
+use crate::error::Result;
+use crate::marks::{Begin, Mark, PoolSide, ReadMark, Stage, write_mark, write_whole};
 use crate::media::Media;
 use crate::media::membership::Absences;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
-
-/// What an attach does about the mark.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
-    /// The backing keeps none, or it and the pool say already what they are to say.
-    AsItIs,
-    /// Both go on with this generation.
-    With(u64),
-}
 
 /// A volume's row of the table, as it is written when the volume comes.
 pub(super) struct Row<'a> {
@@ -100,25 +91,17 @@ impl MemoryPool {
         let Some(place) = backing.mark_place() else {
             return Ok(Begin::AsItIs);
         };
-        let path = &row.identity.path;
-        let found = FoundMark::of(&place.read().map_err(|source| mark_error(path, source))?);
-        let side = self.side_of(row, place);
-        if self.is_begun(&side, &found) {
-            return Ok(Begin::AsItIs);
-        }
-        let holds_nothing = || !self.pipeline.engine().holds_block_of(row.id);
-        let generation = match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
-            Ok(generation) => generation,
-            Err(_) if accept_stale => {
-                self.pipeline.engine().drop_clean_blocks(row.id)?;
-                next_generation(&side, &found)
-            }
-            Err(refusal) => return Err(stale_error(path, refusal)),
-        };
+        let read = ReadMark::new(&row.identity.path, self.side_of(row, place), place)?;
+        let engine = self.pipeline.engine();
+        let begin = read.begin(
+            accept_stale,
+            || !engine.holds_block_of(row.id),
+            || engine.drop_clean_blocks(row.id).map(drop),
+        )?;
         // Nothing that this pool is told outlives the process: it has looked, and that is all.
         Ok(match self.is_private() {
             true => Begin::AsItIs,
-            false => Begin::With(generation),
+            false => begin,
         })
     }
 
@@ -142,26 +125,11 @@ impl MemoryPool {
             stage: standing.stage,
             is_kept_for_a_boot: place.is_kept_for_a_boot(),
         };
-        let found = FoundMark::of(&place.read().map_err(|source| mark_error(path, source))?);
-        if self.pipeline.options().accept_stale {
-            return Ok(());
+        let read = ReadMark::new(path, side, place)?;
+        match self.pipeline.options().accept_stale {
+            true => Ok(()),
+            false => read.check(|| !self.pipeline.engine().holds_block_of(id)),
         }
-        let holds_nothing = || !self.pipeline.engine().holds_block_of(id);
-        match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(stale_error(path, refusal)),
-        }
-    }
-
-    /// An earlier process of this boot has begun for this one too.
-    fn is_begun(&self, side: &PoolSide, found: &FoundMark) -> bool {
-        side.is_kept_for_a_boot
-            && side.stage == Stage::Open
-            && found.mark().is_some_and(|mark| {
-                let is_ours = mark.pool == side.pool && mark.volume == side.volume;
-                let is_open = mark.clone().whole() != *mark && mark.is_of_this_boot();
-                is_ours && is_open && mark.generation == side.generation
-            })
     }
 
     /// Writes the volume's line and the backing's mark: nothing of the volume is acknowledged before.
@@ -176,21 +144,10 @@ impl MemoryPool {
         self.write_row(row, starting)?;
         if !mutated(Mutant::MarkAfterFirstAcknowledgement) {
             let mark = self.mark_of(row, place, generation);
-            let written = place.write(&mark.encode());
-            written.map_err(|source| mark_error(&row.identity.path, source))?;
+            write_mark(&row.identity.path, place, &mark)?;
         }
         let stage = Stage::Open;
         self.write_row(row, Standing { generation, stage })
-    }
-
-    /// Whether the backing's mark may name this volume, as far as can be seen.
-    pub(super) fn may_be_marked(&self, backing: &Backing, id: u32) -> bool {
-        let found = backing.mark_place().map(|place| place.read());
-        match found.map(|found| found.map(|found| FoundMark::of(&found))) {
-            None | Some(Ok(FoundMark::None)) => false,
-            Some(Ok(FoundMark::Mark(mark))) => mark.pool == self.pool_uuid && mark.volume == id,
-            Some(Ok(FoundMark::Damaged) | Err(_)) => true,
-        }
     }
 
     /// No thread changes the volume any more, and it has nothing dirty: its backing has everything.
@@ -219,14 +176,9 @@ impl MemoryPool {
         let stage = Stage::Clean;
         self.write_row(&row, Standing { stage, ..standing })?;
         let mark = self.mark_of(&row, place, standing.generation);
-        let Err(source) = place.write(&mark.clone().whole().encode()) else {
-            return Ok(());
-        };
-        // What it says now is unknown. It has to say `open` before any thread may write again.
-        if place.write(&mark.encode()).is_ok() {
-            self.write_row(&row, standing)?;
-        }
-        Err(mark_error(&found.identity.path, source))
+        write_whole(&found.identity.path, place, &mark, || {
+            self.write_row(&row, standing)
+        })
     }
 
     /// Ends every volume that is clean: for a pool that is no longer used.
@@ -300,21 +252,4 @@ impl MemoryPool {
         let kind = self.pipeline.media().main().kind();
         Mark::open_now(&self.side_of(row, place), path, generation, kind)
     }
-}
-
-pub(super) fn stale_error(path: &Path, refusal: StaleRefusal) -> Error {
-    ErrorKind::Stale {
-        path: path.to_path_buf(),
-        found: refusal.found,
-        todo: refusal.todo,
-    }
-    .into()
-}
-
-fn mark_error(path: &Path, source: std::io::Error) -> Error {
-    ErrorKind::Mark {
-        path: path.to_path_buf(),
-        source,
-    }
-    .into()
 }

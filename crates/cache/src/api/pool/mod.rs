@@ -34,6 +34,8 @@ use crate::media::superblock::{self, Assembly};
 use crate::media::volumes;
 use crate::options::{PoolOptions, Redundancy, RuntimeOptions};
 use crate::recovery::{self, Kept, Mappings, NewIncarnation, RecoveryReport};
+pub(crate) use attach::{check_size, refuse_pool};
+pub(crate) use drain::Drain;
 pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
 pub use members::new_region;

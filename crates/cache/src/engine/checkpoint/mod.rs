@@ -324,34 +324,11 @@ mod tests {
         let pool = Pool::create_on(vec![Region::shadow(64 << 10)], &options).expect("create");
         let store = Arc::new(MemoryStore::new(4096));
         let volume = pool.attach(Backing::from_store(store)).expect("attach");
-        while volume
-            .memory()
-            .expect("in memory")
-            .pipeline
-            .engine()
-            .log
-            .lanes()
-            .used_per_mille()
-            < 900
-        {
+        let engine = volume.memory().expect("in memory").pipeline.engine();
+        while engine.log.lanes().used_per_mille() < 900 {
             volume.write(1, &[1; 128]).expect("write");
         }
-        volume
-            .memory()
-            .expect("in memory")
-            .pipeline
-            .engine()
-            .checkpoint
-            .lock()
-            .expect("no panic")
-            .sequence = volume
-            .memory()
-            .expect("in memory")
-            .pipeline
-            .engine()
-            .log
-            .lanes()
-            .last_sequence();
+        engine.checkpoint.lock().expect("no panic").sequence = engine.log.lanes().last_sequence();
         volume.write(1, &[2; 128]).expect("the log has room again");
     }
 }
