@@ -2,13 +2,13 @@
 
 mod common;
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use common::{AlignedBuffer, LoopDevice, TestMount, fill_pattern, no_loop, skip};
-use forebay_serve::{BlockDevice, MemoryDevice};
+use common::{
+    AlignedBuffer, LoopDevice, TestMount, check_transfer, fill_pattern, no_loop, open, skip,
+};
+use forebay_serve::MemoryDevice;
 
 const DISK_BYTES: usize = 64 << 20;
 const SIZES: [usize; 9] = [
@@ -23,34 +23,15 @@ const SIZES: [usize; 9] = [
     8 << 20,
 ];
 
-fn open_direct(path: &Path) -> File {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_DIRECT)
-        .open(path)
-        .unwrap()
-}
-
 fn check_all_sizes(is_direct: bool) {
     let device = Arc::new(MemoryDevice::new(DISK_BYTES, 4096));
     let mount = TestMount::new(Arc::clone(&device));
     let looped = LoopDevice::new(&mount.disk_path(), is_direct);
-    let file = open_direct(&looped.path);
+    let file = open(&looped.path, libc::O_DIRECT);
     for (index, length) in SIZES.into_iter().enumerate() {
         for offset in [0_u64, 4096, (8 << 20) - 4096] {
-            let mut data = AlignedBuffer::new(length);
-            fill_pattern(data.as_mut(), (index as u64) << 40 | offset);
-            file.write_all_at(data.as_mut(), offset).unwrap();
-            let mut stored = vec![0; length];
-            device.read_at(offset, &mut stored).unwrap();
-            assert!(stored == data.as_mut(), "write of {length} at {offset}");
-            let mut back = AlignedBuffer::new(length);
-            file.read_exact_at(back.as_mut(), offset).unwrap();
-            assert!(
-                back.as_mut() == data.as_mut(),
-                "read of {length} at {offset}"
-            );
+            let seed = (index as u64) << 40 | offset;
+            check_transfer(&file, &device, (offset, length), seed);
         }
     }
 }
@@ -60,7 +41,7 @@ fn check_concurrent(is_direct: bool) {
     let device = Arc::new(MemoryDevice::new(DISK_BYTES, 4096));
     let mount = TestMount::new(Arc::clone(&device));
     let looped = LoopDevice::new(&mount.disk_path(), is_direct);
-    let file = open_direct(&looped.path);
+    let file = open(&looped.path, libc::O_DIRECT);
     const REGION_BYTES: usize = DISK_BYTES / 4;
     std::thread::scope(|scope| {
         for writer in 0..4_usize {

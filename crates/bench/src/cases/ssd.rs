@@ -187,34 +187,33 @@ impl Sides {
         let mut ratios = Vec::new();
         for round in 0..self.rounds {
             let seed = 50 + round as u64;
-            let ours = || {
-                self.rate(1, |_, is_over| {
-                    let mut random = Blocks::new(seed, 0, self.blocks);
-                    let (mut page, mut done) = (Pages::zeroed(1), 0);
-                    while !is_over.load(Ordering::Relaxed) {
-                        self.log.read(1, random.next(), &mut page)?;
-                        done += 1;
-                    }
-                    Ok(done)
-                })
-            };
-            let bare = || {
-                self.rate(1, |_, is_over| {
-                    let mut random = Blocks::new(seed, 0, self.blocks);
-                    let (mut page, mut done) = (Pages::zeroed(1), 0);
-                    while !is_over.load(Ordering::Relaxed) {
-                        self.direct.read(random.next(), &mut page)?;
-                        done += 1;
-                    }
-                    Ok(done)
-                })
-            };
-            ratios.push(match round % 2 {
-                0 => ours()? / bare()?,
-                _ => 1.0 / (bare()? / ours()?),
-            });
+            let ours = |block, page: &mut [u8]| Ok(self.log.read(1, block, page).map(drop)?);
+            let bare = |block, page: &mut [u8]| Ok(self.direct.read(block, page)?);
+            let (ours, bare) = in_turn(
+                round,
+                || self.reads_by(seed, ours),
+                || self.reads_by(seed, bare),
+            )?;
+            ratios.push(ours / bare);
         }
         Ok(median(ratios))
+    }
+
+    /// How many blocks a second one thread reads, at random.
+    fn reads_by(
+        &self,
+        seed: u64,
+        read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<f64> {
+        self.rate(1, |_, is_over| {
+            let mut random = Blocks::new(seed, 0, self.blocks);
+            let (mut page, mut done) = (Pages::zeroed(1), 0);
+            while !is_over.load(Ordering::Relaxed) {
+                read(random.next(), &mut page)?;
+                done += 1;
+            }
+            Ok(done)
+        })
     }
 
     /// Makes sure that reads hit: every block is written once.
@@ -263,13 +262,7 @@ impl Sides {
                 let direct = self.bare(threads, true, seed)?;
                 Ok(direct.max(self.bare(threads, false, seed)?))
             };
-            rounds.push(match round % 2 {
-                0 => (ours()?, bare()?),
-                _ => {
-                    let bare = bare()?;
-                    (ours()?, bare)
-                }
-            });
+            rounds.push(in_turn(round, ours, bare)?);
         }
         let best = rounds.iter().map(|(_, bare)| *bare).fold(0.0, f64::max);
         rounds.retain(|(_, bare)| *bare * 3.0 >= best);
@@ -309,6 +302,19 @@ impl Sides {
             counted.flushes as f64 / commits,
         ))
     }
+}
+
+/// What both sides reach, in an order that changes from round to round.
+fn in_turn(
+    round: usize,
+    ours: impl FnOnce() -> Result<f64>,
+    bare: impl FnOnce() -> Result<f64>,
+) -> Result<(f64, f64)> {
+    if round.is_multiple_of(2) {
+        return Ok((ours()?, bare()?));
+    }
+    let bare = bare()?;
+    Ok((ours()?, bare))
 }
 
 fn commit(log: &Log, blocks: u64, payload: &mut Payload, random: &mut Blocks) -> Result<()> {

@@ -459,12 +459,17 @@ impl World {
             Err(error) => return Err(error.to_string()),
         }
         self.drain(verifier)?;
+        self.others_write(volume, block, seed);
+        Ok(())
+    }
+
+    /// Somebody else writes a block of a disk, of which the pool has nothing.
+    fn others_write(&mut self, volume: u32, block: u64, seed: u64) {
         let bytes = Arc::new(noise(seed, PAGE_BYTES));
         self.disks[volume as usize - 1].change(block as usize, bytes.clone());
         // A read that began before may see either.
         self.slow = None;
         self.oracle.change(place(volume, block), &bytes);
-        Ok(())
     }
 
     fn clean_ahead(&mut self) -> Result<(), String> {
@@ -529,13 +534,9 @@ impl World {
             ..row
         };
         self.write_row(freed, verifier)?;
-        let bytes = Arc::new(noise(seed, PAGE_BYTES));
-        let disk = self.disks[volume as usize - 1].clone();
-        disk.change(block as usize, bytes.clone());
-        // A read that began before may see either.
-        self.slow = None;
-        self.oracle.change(place(volume, block), &bytes);
+        self.others_write(volume, block, seed);
         self.write_row(row_of(volume, id + 128), verifier)?;
+        let disk = self.disks[volume as usize - 1].clone();
         self.log().attach(volume, disk);
         Ok(())
     }

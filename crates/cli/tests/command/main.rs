@@ -6,6 +6,8 @@ mod daemon;
 mod dax;
 mod drills;
 mod ending;
+#[path = "../../../serve/tests/common/held.rs"]
+mod held;
 mod hung;
 mod idle;
 mod limits;

@@ -8,6 +8,8 @@ mod bytes;
 mod ending;
 #[path = "../semantics/fixture.rs"]
 mod fixture;
+#[path = "../../../serve/tests/common/held.rs"]
+mod held;
 #[path = "../semantics/names.rs"]
 mod names;
 #[path = "../../../serve/tests/common/offer.rs"]

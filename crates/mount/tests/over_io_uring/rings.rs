@@ -1,12 +1,9 @@
 //! That it is the rings by which requests come, how many system calls that takes, and how it ends.
 
-#![allow(unsafe_code)] // A file is held by a call that has no safe form.
-
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,6 +12,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::fixture::Mounted;
+use crate::held::held;
 use crate::offer::with_the_offer;
 
 fn counts(place: &Mounted) -> RingCounts {
@@ -53,25 +51,6 @@ fn a_synced_write_is_two_requests_and_two_system_calls() {
     // Each thread may be in one that has not returned; a signal may cost one more.
     let spare = 2 * after.threads as u64;
     assert!(calls <= requests + spare, "{calls} for {requests}");
-}
-
-/// `fcntl(2)`: which signal tells of an opener.
-const F_SETSIG: i32 = 10;
-
-/// Holds a file so that opening it again waits, for as long as the kernel allows: the file, until it is dropped.
-fn held(path: &Path) -> File {
-    fs::write(path, b"held").unwrap();
-    let file = File::open(path).unwrap();
-    // What is to tell this process of the waiting opener is ignored by every process.
-    // SAFETY: both act on a descriptor that is open, and take numbers.
-    let results = unsafe {
-        [
-            libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG),
-            libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK),
-        ]
-    };
-    assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
-    file
 }
 
 #[test]

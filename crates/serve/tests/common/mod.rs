@@ -1,14 +1,16 @@
 //! What the tests of mounted disks share: a mount that always goes away, aligned buffers, skips.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use forebay::{Backing, Pool, PoolOptions};
-use forebay_serve::{BlockDevice, DiskMount, DiskOptions, VolumeDevice};
+use forebay_serve::{BlockDevice, DiskMount, DiskOptions, MemoryDevice, VolumeDevice};
 
 /// Says, past the capture of test output, that a test could not run here; `make test` counts it.
 pub fn skip(test: &str, why: &str) {
@@ -120,6 +122,37 @@ impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("-d").arg(&self.path).status();
     }
+}
+
+/// Opens a file to read and write it, with these flags.
+pub fn open(path: &Path, flags: i32) -> File {
+    File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .open(path)
+        .unwrap()
+}
+
+/// Writes so many bytes from `offset` on, which the device then has, and reads them back.
+pub fn check_transfer(
+    file: &File,
+    device: &MemoryDevice,
+    (offset, length): (u64, usize),
+    seed: u64,
+) {
+    let mut data = AlignedBuffer::new(length);
+    fill_pattern(data.as_mut(), seed);
+    file.write_all_at(data.as_mut(), offset).unwrap();
+    let mut stored = vec![0; length];
+    device.read_at(offset, &mut stored).unwrap();
+    assert!(stored == data.as_mut(), "write of {length} at {offset}");
+    let mut back = AlignedBuffer::new(length);
+    file.read_exact_at(back.as_mut(), offset).unwrap();
+    assert!(
+        back.as_mut() == data.as_mut(),
+        "read of {length} at {offset}"
+    );
 }
 
 /// Bytes at an address that direct I/O accepts.

@@ -1,8 +1,8 @@
 //! The exported file, used directly: every size and alignment, holes, and how a mount ends.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -10,19 +10,10 @@ use std::time::Duration;
 
 use forebay_serve::{BlockDevice, DiskMount, MemoryDevice, mount_point};
 
-use crate::common::{AlignedBuffer, fill_pattern, skip};
+use crate::common::{check_transfer, open, skip};
 use crate::mounting::{mount, mount_as_offered, mounted, no_fuse, while_offered};
 
 const DISK_BYTES: usize = 16 << 20;
-
-fn open(path: &Path, flags: i32) -> File {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(flags)
-        .open(path)
-        .unwrap()
-}
 
 #[test]
 fn every_size_and_alignment_arrives_whole() {
@@ -46,18 +37,8 @@ fn every_size_and_alignment_arrives_whole() {
         .enumerate()
         {
             for offset in [0_u64, 512, 4096, (1 << 20) - 512] {
-                let mut data = AlignedBuffer::new(length);
-                fill_pattern(data.as_mut(), (seed as u64) << 32 | offset);
-                file.write_all_at(data.as_mut(), offset).unwrap();
-                let mut stored = vec![0; length];
-                device.read_at(offset, &mut stored).unwrap();
-                assert!(stored == data.as_mut(), "write of {length} at {offset}");
-                let mut back = AlignedBuffer::new(length);
-                file.read_exact_at(back.as_mut(), offset).unwrap();
-                assert!(
-                    back.as_mut() == data.as_mut(),
-                    "read of {length} at {offset}"
-                );
+                let seed = (seed as u64) << 32 | offset;
+                check_transfer(&file, &device, (offset, length), seed);
             }
         }
     }

@@ -1,8 +1,7 @@
 //! SIGKILL of a daemon: processes that wait for its disk get an error, loop devices let go, and the
 //! next daemon serves from the same directory.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use forebay_serve::{BlockDevice, DeviceError, MemoryDevice};
 
-use crate::common::{AlignedBuffer, LoopDevice, skip};
+use crate::common::{AlignedBuffer, LoopDevice, open, skip};
 use crate::mounting::{mount, mount_as_offered, no_loop, while_offered};
 
 const DISK_BYTES: usize = 16 << 20;
@@ -86,21 +85,12 @@ fn start_victim(directory: &Path) -> (Child, PathBuf) {
     panic!("the victim did not mount");
 }
 
-fn open_direct(path: &Path) -> File {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_DIRECT)
-        .open(path)
-        .unwrap()
-}
-
 /// Writes from `offset` on until it fails; `begun` hears of the first one, the other of the error.
 fn write_until_it_fails(path: PathBuf, offset: u64) -> (Receiver<()>, Receiver<std::io::Error>) {
     let (begin, begun) = channel();
     let (end, ended) = channel();
     std::thread::spawn(move || {
-        let file = open_direct(&path);
+        let file = open(&path, libc::O_DIRECT);
         let mut buffer = AlignedBuffer::new(65_536);
         begin.send(()).unwrap();
         for round in 0.. {
@@ -155,7 +145,7 @@ fn no_program_hangs_on_a_killed_daemon_and_the_next_one_serves() {
     std::mem::forget(looped);
     let device = MemoryDevice::new(DISK_BYTES, 4096);
     let mount = mount(device, directory.path(), || ()).unwrap();
-    let file = open_direct(&disk);
+    let file = open(&disk, libc::O_DIRECT);
     let mut buffer = AlignedBuffer::new(4096);
     file.write_all_at(buffer.as_mut(), STUCK_FROM).unwrap();
     file.read_exact_at(buffer.as_mut(), 0).unwrap();

@@ -1,30 +1,20 @@
 //! A cached volume used through the mounted file: every size and alignment, many requests at once,
 //! while the pool writes back and evicts under it.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use rustix::fs::FallocateFlags;
 
-use crate::common::{AlignedBuffer, TestVolume, fill_pattern, skip};
+use crate::common::{AlignedBuffer, TestVolume, fill_pattern, open, skip};
 use crate::mounting::{mounted, no_fuse};
 
 /// Several times what the pool holds, and its last block is not whole.
 const DISK_BYTES: u64 = (24 << 20) + 512;
 const POOL_BYTES: u64 = 8 << 20;
 const REQUEST_BYTES_MAX: u64 = 4 << 20;
-
-fn open(path: &Path, flags: i32) -> File {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(flags)
-        .open(path)
-        .unwrap()
-}
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {

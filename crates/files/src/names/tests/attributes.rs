@@ -41,18 +41,28 @@ pub(super) fn restore(names: &Names<ModelSpace>, found: &mut Reconciled<ModelSpa
     assert_eq!(names.restore(found, &Default::default()), [""; 0]);
 }
 
+/// Something of user 7.
+pub(super) fn creation(mode: u32) -> Creation {
+    Creation {
+        mode,
+        user: 7,
+        group: 7,
+        device: 0,
+        target: Default::default(),
+    }
+}
+
 impl World {
+    /// What others do to an inode.
+    pub(super) fn others_change(&self, uid: u64, change: &AttributeChange<'_>) {
+        self.space.change(&uid, change).unwrap();
+    }
+
     /// Something that others made, durably.
     pub(super) fn made_by_others(&self, directory: u64, name: &str, mode: u32) -> u64 {
-        let creation = Creation {
-            mode,
-            user: 7,
-            group: 7,
-            device: 0,
-            target: Default::default(),
-        };
         let name = OsStr::new(name);
-        self.space.make(&directory, name, &creation).unwrap();
+        let made = self.space.make(&directory, name, &creation(mode));
+        made.unwrap();
         self.space.hold(&directory, name).unwrap()
     }
 
@@ -181,13 +191,7 @@ fn a_record_of_attributes_that_fails_leaves_names_as_they_are() {
     assert!(!names.change(&file, &set("user.name", &value)).unwrap());
     area.fails.store(false, Ordering::Relaxed);
     let made = OsStr::new("made");
-    let creation = Creation {
-        mode: libc::S_IFREG | 0o600,
-        user: 7,
-        group: 7,
-        device: 0,
-        target: Default::default(),
-    };
+    let creation = creation(libc::S_IFREG | 0o600);
     let make = || world.space.make(&ROOT, made, &creation);
     names.create(&ROOT, made, make).unwrap();
     world.cut(false);

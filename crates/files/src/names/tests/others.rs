@@ -24,7 +24,7 @@ fn what_others_changed_last_counts_as_far_as_it_takes_rights() {
             "a time, of what was lost",
             |world, file| {
                 // Another value, as far as times of change go.
-                world.space.change(&file, &set("user.other", b"")).unwrap();
+                world.others_change(file, &set("user.other", b""));
             },
             0o640,
             true,
@@ -32,8 +32,7 @@ fn what_others_changed_last_counts_as_far_as_it_takes_rights() {
         (
             "more rights",
             |world, file| {
-                let mode = AttributeChange::Mode(0o6777);
-                world.space.change(&file, &mode).unwrap();
+                world.others_change(file, &AttributeChange::Mode(0o6777));
             },
             0o751,
             true,
@@ -41,8 +40,7 @@ fn what_others_changed_last_counts_as_far_as_it_takes_rights() {
         (
             "fewer rights",
             |world, file| {
-                let mode = AttributeChange::Mode(0o600);
-                world.space.change(&file, &mode).unwrap();
+                world.others_change(file, &AttributeChange::Mode(0o600));
             },
             0o600,
             true,
@@ -50,8 +48,7 @@ fn what_others_changed_last_counts_as_far_as_it_takes_rights() {
         (
             "a value",
             |world, file| {
-                let value = set("user.name", b"theirs");
-                world.space.change(&file, &value).unwrap();
+                world.others_change(file, &set("user.name", b"theirs"));
             },
             0o640,
             true,
@@ -99,8 +96,7 @@ fn a_change_for_which_the_clock_went_back_is_not_recorded() {
     assert!(!names.change(&file, &AttributeChange::Mode(0o711)).unwrap());
     world.settle(&names, file).unwrap();
     // Later than ours, and earlier than what was before it.
-    let theirs = AttributeChange::Mode(0o600);
-    world.space.change(&file, &theirs).unwrap();
+    world.others_change(file, &AttributeChange::Mode(0o600));
     world.cut(true);
     world.recover().unwrap();
     assert_eq!(world.mode(file), 0o600);
@@ -132,13 +128,12 @@ fn owner(number: u32) -> AttributeChange<'static> {
 fn what_an_administrator_took_back_is_not_given_away_again() {
     let world = World::new();
     let file = world.file("file");
-    world.space.change(&file, &owner(0)).unwrap();
+    world.others_change(file, &owner(0));
     world.space.sync_all().unwrap();
     let names = world.recover().unwrap();
     change(&names, file, &owner(42));
-    world.space.change(&file, &owner(0)).unwrap();
-    let mode = AttributeChange::Mode(0o600);
-    world.space.change(&file, &mode).unwrap();
+    world.others_change(file, &owner(0));
+    world.others_change(file, &AttributeChange::Mode(0o600));
     world.cut(true);
     for _ in 0..2 {
         let (names, mut found) = world.names_recovered();
@@ -155,7 +150,7 @@ fn an_owner_that_others_gave_it_while_we_ran_is_roots_to_give_again() {
     let names = world.recover().unwrap();
     let file = world.file("file");
     change(&names, file, &owner(42));
-    world.space.change(&file, &owner(43)).unwrap();
+    world.others_change(file, &owner(43));
     world.cut(true);
     for _ in 0..2 {
         let (names, mut found) = world.names_recovered();
@@ -178,13 +173,13 @@ fn an_owner_that_lost_it_does_not_get_it_back_by_touching_it_in_an_earlier_boot(
     let names = world.recover().unwrap();
     let file = world.file("file");
     change(&names, file, &AttributeChange::Mode(0o640));
-    world.space.change(&file, &owner(43)).unwrap();
+    world.others_change(file, &owner(43));
     world.file("later");
     names.checkpoint().unwrap();
     change(&names, file, &owner(42));
     world.cut(false);
     // The first owner has it again, for as long as nothing recovers.
-    world.space.change(&file, &owner(43)).unwrap();
+    world.others_change(file, &owner(43));
     world.cut(true);
     let (names, mut found) = world.names_recovered();
     restore(&names, &mut found);
@@ -197,10 +192,9 @@ fn what_others_changed_after_the_cut_is_roots_where_its_owner_may_be_an_old_one(
     type Act = fn(&World, u64);
     let acts: [Act; 2] = [
         |world, file| {
-            let mode = AttributeChange::Mode(0o600);
-            world.space.change(&file, &mode).unwrap();
+            world.others_change(file, &AttributeChange::Mode(0o600));
         },
-        |world, file| world.space.change(&file, &owner(43)).unwrap(),
+        |world, file| world.others_change(file, &owner(43)),
     ];
     for act in acts {
         let world = World::new();
@@ -229,8 +223,7 @@ fn without_room_for_what_others_changed_recovery_is_done_all_the_same() {
     let file = world.file("file");
     change(&names, file, &AttributeChange::Mode(0o751));
     world.cut(false);
-    let theirs = AttributeChange::Mode(0o777);
-    world.space.change(&file, &theirs).unwrap();
+    world.others_change(file, &AttributeChange::Mode(0o777));
     // Up to the last byte.
     let names = {
         drop(names);
@@ -271,10 +264,8 @@ fn others_changes_after_a_kill_stay_where_the_kernel_does_not_tell_the_mounting(
     drop(names);
     // Nothing is lost, and the machine starts again in order or not at all.
     for mode in [0o700, 0o500] {
-        let theirs = AttributeChange::Mode(mode);
-        world.space.change(&file, &theirs).unwrap();
-        let value = set("user.name", b"theirs");
-        world.space.change(&file, &value).unwrap();
+        world.others_change(file, &AttributeChange::Mode(mode));
+        world.others_change(file, &set("user.name", b"theirs"));
         world.space.sync_all().unwrap();
         world.recover().unwrap();
         assert_eq!(world.mode(file), mode);
@@ -293,15 +284,13 @@ fn what_others_change_between_two_recoveries_counts_with_what_they_changed_befor
     world.space.sync_all().unwrap();
     change(&names, file, &set("user.name", b"ours"));
     world.cut(false);
-    let theirs = set("user.name", b"theirs");
-    world.space.change(&file, &theirs).unwrap();
+    world.others_change(file, &set("user.name", b"theirs"));
     // It fails in order, elsewhere.
     let (names, found) = world.names_recovered();
     assert_eq!((world.mode(file), found.attributes_left), (0o755, 1));
     names.rest().unwrap();
     world.after_a_tick();
-    let theirs = AttributeChange::Mode(0o700);
-    world.space.change(&file, &theirs).unwrap();
+    world.others_change(file, &AttributeChange::Mode(0o700));
     for _ in 0..2 {
         let (names, mut found) = world.names_recovered();
         restore(&names, &mut found);
@@ -324,8 +313,7 @@ fn a_recovery_that_was_killed_is_at_work_until_the_next_begins() {
     let (names, _) = world.names_recovered();
     names.rest().unwrap();
     world.after_a_tick();
-    let theirs = AttributeChange::Mode(0o700);
-    world.space.change(&file, &theirs).unwrap();
+    world.others_change(file, &AttributeChange::Mode(0o700));
     let (names, mut found) = world.names_recovered();
     restore(&names, &mut found);
     assert_eq!(world.mode(file), 0o700);
@@ -343,8 +331,7 @@ fn a_recovery_that_the_log_had_no_room_to_tell_of_is_not_told_to_have_ended() {
     }
     world.cut(false);
     for file in &files {
-        let theirs = AttributeChange::Mode(0o700);
-        world.space.change(file, &theirs).unwrap();
+        world.others_change(*file, &AttributeChange::Mode(0o700));
     }
     // There is room for the end, and none for what others have changed.
     let (log, _) = Log::open(world.area.clone()).unwrap();

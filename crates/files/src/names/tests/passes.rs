@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::World;
-use super::attributes::{ROOT, change, restore, set};
+use super::attributes::{ROOT, change, creation, restore, set};
 use crate::names::attributes::AttributeChange;
-use crate::names::space::{Creation, NameSpace};
+use crate::names::space::NameSpace;
 use crate::naming::WithoutData;
 
 #[test]
@@ -88,17 +88,23 @@ fn what_failed_behind_the_data_is_told_and_all_else_is_done() {
     assert_eq!(files.map(|file| world.mode(file)), [0o644, 0o755]);
 }
 
-#[test]
-fn what_is_kept_without_its_data_gets_no_rights_and_the_rest_does() {
+/// Two files that the pool has data of, whose modes were changed before a cut, and their ids.
+fn two_with_data() -> (World, [u64; 2], [crate::metadata::FileId; 2]) {
     let world = World::new();
     let names = world.recover().unwrap();
     let files = ["a", "b"].map(|name| world.file(name));
-    let mut ids = Vec::new();
-    for file in files {
-        ids.push(names.acquire(&file, &|| Ok(())).unwrap());
+    let ids = files.map(|file| {
+        let id = names.acquire(&file, &|| Ok(())).unwrap();
         change(&names, file, &AttributeChange::Mode(0o755));
-    }
+        id
+    });
     world.cut(false);
+    (world, files, ids)
+}
+
+#[test]
+fn what_is_kept_without_its_data_gets_no_rights_and_the_rest_does() {
+    let (world, files, ids) = two_with_data();
     let (names, mut found) = world.names_recovered();
     let without = WithoutData {
         kept: HashSet::from([ids[0]]),
@@ -111,15 +117,7 @@ fn what_is_kept_without_its_data_gets_no_rights_and_the_rest_does() {
 
 #[test]
 fn what_lost_its_data_to_a_file_beside_the_pool_gets_no_rights_and_that_is_told() {
-    let world = World::new();
-    let names = world.recover().unwrap();
-    let files = ["a", "b"].map(|name| world.file(name));
-    let mut ids = Vec::new();
-    for file in files {
-        ids.push(names.acquire(&file, &|| Ok(())).unwrap());
-        change(&names, file, &AttributeChange::Mode(0o755));
-    }
-    world.cut(false);
+    let (world, files, ids) = two_with_data();
     let (names, mut found) = world.names_recovered();
     let without = WithoutData {
         kept: HashSet::new(),
@@ -181,13 +179,7 @@ fn a_program_that_is_made_anew_gets_set_id_bits_when_it_has_its_data() {
     let world = World::new();
     let names = world.recover().unwrap();
     let made = OsStr::new("made");
-    let creation = Creation {
-        mode: libc::S_IFREG | 0o6711,
-        user: 7,
-        group: 7,
-        device: 0,
-        target: Default::default(),
-    };
+    let creation = creation(libc::S_IFREG | 0o6711);
     let make = || world.space.make(&ROOT, made, &creation);
     names.create(&ROOT, made, make).unwrap();
     world.cut(false);
