@@ -92,6 +92,9 @@ impl Rights {
 pub(crate) struct Theirs {
     /// Mode or owner. Then its extended attributes count as theirs too.
     pub rights: bool,
+    /// It was changed after the machine started: its owner may be one that it had before the log's last word, which a crash
+    /// brought back.
+    pub restarted: bool,
     pub values: bool,
 }
 
@@ -104,20 +107,22 @@ impl Theirs {
     pub(super) fn and(self, more: Theirs) -> Theirs {
         Theirs {
             rights: self.rights | more.rights,
+            restarted: self.restarted | more.restarted,
             values: self.values | more.values,
         }
     }
 
     /// As the log has it.
     pub(super) fn bits(self) -> u8 {
-        u8::from(self.rights) | u8::from(self.values) << 1
+        u8::from(self.rights) | u8::from(self.values) << 1 | u8::from(self.restarted) << 2
     }
 
-    /// None if nothing gives these. Earlier versions had a third bit, of when it was changed, that decides nothing any more.
+    /// None if nothing gives these.
     pub(super) fn from_bits(bits: u8) -> Option<Theirs> {
         (bits < 1 << 3).then_some(Theirs {
             rights: bits & 1 != 0,
             values: bits & 2 != 0,
+            restarted: bits & 4 != 0,
         })
     }
 }

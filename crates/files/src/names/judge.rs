@@ -44,7 +44,11 @@ pub(super) fn judge<S: NameSpace>(
         is_any = true;
         // Others may have come to it again since an earlier recovery.
         let known = table.others.get(&id).copied().unwrap_or_default();
-        let theirs = known.and(theirs(space, table, now, (id, &wanted), seen));
+        let mut theirs = theirs(space, table, now, (id, &wanted), seen);
+        // One that it was made with it had from the start.
+        let is_told = node.attributes.rights.is_some();
+        theirs.restarted = theirs.rights && is_told && seen.changed_ns >= space.booted_ns();
+        let theirs = known.and(theirs);
         if !theirs.is_nothing() {
             others.insert(id, theirs);
         }
@@ -84,6 +88,7 @@ fn theirs<S: NameSpace>(
     let rights = wanted.has_other_rights(seen);
     Theirs {
         rights,
+        restarted: false,
         values: rights
             || match hold_same(space, now, id) {
                 Ok(Held::It(handle)) => has_other_values(space, &handle, wanted).unwrap_or(true),

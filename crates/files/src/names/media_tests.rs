@@ -84,7 +84,7 @@ fn examples() -> Vec<Record> {
     records.extend([
         Record::Settled { id },
         Record::Others {
-            theirs: Theirs::from_bits(3).unwrap(),
+            theirs: Theirs::from_bits(7).unwrap(),
             ids: vec![id; IDS_MAX],
         },
         Record::Others {

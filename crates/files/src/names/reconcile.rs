@@ -182,11 +182,7 @@ pub(super) fn reconcile<S: NameSpace>(
         known.expect("what was made anew is known");
     }
     let others = reconciled.others.iter();
-    let others = others.map(|(id, theirs)| {
-        let node = reconciled.table.node(*id);
-        let is_told = node.is_some_and(|node| node.attributes.rights.is_some());
-        others_changed(&reconciled.path(*id), *theirs, is_told)
-    });
+    let others = others.map(|(id, theirs)| others_changed(&reconciled.path(*id), *theirs));
     let others: Vec<String> = others.collect();
     reconciled.attributes_left += reconciled.now.complaints.len() as u64;
     reconciled.complaints.append(&mut reconciled.now.complaints);
@@ -194,9 +190,9 @@ pub(super) fn reconcile<S: NameSpace>(
     Ok(reconciled)
 }
 
-fn others_changed(path: &Path, theirs: Theirs, is_told: bool) -> String {
+fn others_changed(path: &Path, theirs: Theirs) -> String {
     let kept = match theirs.rights {
-        true if is_told => {
+        true if theirs.restarted => {
             "it has no more rights than both allow, is root's if it had not the recorded owner, and keeps the extended attributes"
         }
         true => "it has no more rights than both allow, and keeps the extended attributes",

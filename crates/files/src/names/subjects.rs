@@ -27,13 +27,12 @@ impl Subject {
     }
 
     /// The owner that it is to have. What others have changed never gets the owner that is told, which they may have taken it
-    /// from; nor does another one keep it, which may be from before the log's last word, where a crash brought it back: no clock
-    /// tells which. It is root's then. An owner that it was made with it had from the start.
+    /// from. It keeps the one that is found, or is root's where that may be one from before the log's last word.
     pub fn owner(&self, seen: &Seen) -> Owner {
         let found = Rights::of(seen).owner();
         match self.wanted.rights {
             Some(rights) if !self.theirs.rights => rights.owner(),
-            Some(rights) if self.has_told_rights && rights.owner() != found => (0, 0),
+            Some(rights) if self.theirs.restarted && rights.owner() != found => (0, 0),
             _ => found,
         }
     }

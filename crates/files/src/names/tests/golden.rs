@@ -246,6 +246,7 @@ fn every_outcome() -> Vec<Record> {
     records.push(Record::Settled { id });
     let theirs = Theirs {
         rights: false,
+        restarted: false,
         values: true,
     };
     records.push(Record::Others {
