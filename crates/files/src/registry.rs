@@ -87,11 +87,8 @@ impl Registry {
         }
         let is_new = shared.naming.is_new(descriptor.as_fd());
         let target = Target::new(descriptor)?;
-        let is_unsynced = files.unsynced.remove(&identity).is_some();
-        let content = Arc::new(Content::new(shared, target, is_new && !is_unsynced));
-        if is_unsynced {
-            content.awaits_backing();
-        }
+        let is_noted = files.unsynced.remove(&identity).is_some();
+        let content = Arc::new(Content::new(shared, target, is_new, is_noted));
         if files.is_over {
             content.suspend(Suspender::End)?;
         }

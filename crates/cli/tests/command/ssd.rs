@@ -120,6 +120,9 @@ fn a_daemon_serves_flushes_detaches_and_attaches_again() {
     assert_eq!(&image[49 * 4096..][..4096], content(49));
     assert_eq!(&image[5000..8000], [9; 3000]);
     drop(client);
+    while env.ask(&["stat", "POOL"])["volumes"][0]["nbd_connections"] != 0 {
+        std::thread::yield_now();
+    }
     env.ask(&["detach", "POOL", "disk.img"]);
     assert_eq!(
         env.ask(&["stat", "POOL"])["volumes"]

@@ -95,6 +95,8 @@ struct Unsynced {
     ranges: Ranges,
     /// Perhaps anything of it, its attributes too: it was changed before this process opened it, or by others.
     everything: bool,
+    /// Its attributes for certain: they were changed, and not recorded, before it was opened. `everything` sees to that.
+    noted: bool,
     /// The file's size grew.
     size: bool,
     /// Mode, owner or times changed.
@@ -119,17 +121,25 @@ impl Unsynced {
     fn restore(&mut self, failed: &Unsynced) {
         self.ranges.add_all(&failed.ranges);
         self.everything |= failed.everything;
+        self.noted |= failed.noted;
         self.size |= failed.size;
         self.attributes |= failed.attributes;
     }
 }
 
 impl Content {
-    /// The content of a file that the pool has nothing of. `is_known` if all that was ever done to it is
-    /// durable, or nothing was: it is new.
-    pub(crate) fn new(shared: &Arc<Shared>, target: Target, is_known: bool) -> Content {
+    /// The content of a file that the pool has nothing of. Its attributes were changed and not recorded if it `is_noted`; else all
+    /// that was ever done to it is durable, or nothing was, if it is new.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        target: Target,
+        is_new: bool,
+        is_noted: bool,
+    ) -> Content {
+        let is_known = is_new && !is_noted;
         let mut state = State::default();
         state.unsynced.everything = !is_known;
+        state.unsynced.noted = is_noted;
         Content {
             target: Arc::new(target),
             shared: shared.clone(),
@@ -195,7 +205,8 @@ impl Content {
 
     /// Whether attributes were changed and not recorded, and not synced since.
     pub(crate) fn has_unsynced_attributes(&self) -> bool {
-        self.read_state().unsynced.attributes
+        let unsynced = &self.read_state().unsynced;
+        unsynced.attributes || unsynced.noted
     }
 
     /// Whether the pool has something of it.
