@@ -44,14 +44,17 @@ fn run_in_c(folder: &Path, source: &str, arguments: &[&Path]) {
     run(program_in_c(folder, source).args(arguments));
 }
 
-/// Makes a pool of each kind there, and closes it; none where that file system takes none of the kind.
-fn make_pool(test: &str, path: &Path, medium: Medium) -> Option<()> {
+/// Makes a pool of this kind there and closes it; false, once it has said so, where that file system takes none.
+fn makes_pool(test: &str, path: &Path, medium: Medium) -> bool {
     let options = PoolOptions::new(path, 32 << 20).medium(medium);
     match Pool::create(&options) {
-        Ok(pool) => Some(pool.close().unwrap()),
+        Ok(pool) => {
+            pool.close().unwrap();
+            true
+        }
         Err(error) if medium == Medium::Ssd => {
             eprintln!("skipped {test}: {error}");
-            None
+            false
         }
         Err(error) => panic!("{error}"),
     }
@@ -62,7 +65,7 @@ fn a_program_in_c_uses_all_of_it() {
     for medium in [Medium::Memory, Medium::Ssd] {
         let folder = tempfile::tempdir().unwrap();
         let (pool, file) = (folder.path().join("pool"), folder.path().join("file"));
-        if make_pool("a_program_in_c_uses_all_of_it", &pool, medium).is_some() {
+        if makes_pool("a_program_in_c_uses_all_of_it", &pool, medium) {
             run_in_c(folder.path(), "use.c", &[&pool, &file]);
             assert_eq!(std::fs::read(&file).unwrap(), b"0123456789ta");
         }
@@ -92,7 +95,7 @@ fn what_a_program_in_c_was_told_before_a_kill_is_there() {
         let (pool, files) = (folder.path().join("pool"), folder.path().join("files"));
         std::fs::create_dir(&files).unwrap();
         let test = "what_a_program_in_c_was_told_before_a_kill_is_there";
-        if make_pool(test, &pool, medium).is_none() {
+        if !makes_pool(test, &pool, medium) {
             continue;
         }
         let mut acknowledged = 0_u64;

@@ -3,7 +3,7 @@
 
 use crate::campaign::{self, Limits};
 use crate::search::{Hunt, IMAGES_MAX, Search, check_sound, hunt, tell, write_counts};
-use crate::ssd::budget::budget_images;
+use crate::ssd_budgets::budget_images;
 use crate::subject::Subject;
 use forebay_harness::Result;
 use parking_lot::Mutex;

@@ -5,8 +5,6 @@
 //! kill could leave something new, some of what it could leave is recovered. It must equal the state after a prefix of all
 //! transactions in their order, one that has every acknowledged one.
 
-#[cfg(feature = "mutants")]
-pub mod budget;
 mod disk;
 mod oracle;
 mod rows;
