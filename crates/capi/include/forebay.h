@@ -1,4 +1,4 @@
-/* Files whose writes are durable in a pool of persistent memory, and mapped regions beside one: Forebay, for C.
+/* Files whose writes are durable in a pool, of persistent memory or on an SSD, and mapped regions beside one: Forebay, for C.
  *
  * Link with -lforebay_c. Every function that can fail returns a negative errno number then, and sets
  * nothing else. All of them may be called from several threads, also on the same file; a buffer or a

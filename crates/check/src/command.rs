@@ -52,9 +52,9 @@ struct Extent {
 /// How far, and from where on
 #[derive(Args, Debug)]
 struct Search {
-    /// Images for each, from each seed
-    #[arg(long, default_value_t = search::IMAGES_MAX)]
-    images: u64,
+    /// Images for each, from each seed [default: 50000, or the budget that a mutant has of its own]
+    #[arg(long)]
+    images: Option<u64>,
     /// So many of the seeds that each is to be found from
     #[arg(long, default_value_t = search::SEEDS.len())]
     seeds: usize,

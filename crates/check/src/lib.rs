@@ -41,6 +41,8 @@ mod scenario;
 mod scheduler;
 mod search;
 mod ssd;
+#[cfg(feature = "mutants")]
+mod ssd_budgets;
 mod story;
 mod streamed;
 mod subject;

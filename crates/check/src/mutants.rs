@@ -2,7 +2,8 @@
 //! switched on and searched for.
 
 use crate::campaign::{self, Limits};
-use crate::search::{Hunt, Search, check_sound, hunt, tell, write_counts};
+use crate::search::{Hunt, IMAGES_MAX, Search, check_sound, hunt, tell, write_counts};
+use crate::ssd_budgets::budget_images;
 use crate::subject::Subject;
 use forebay_harness::Result;
 use parking_lot::Mutex;
@@ -17,6 +18,8 @@ struct Fault {
     name: String,
     /// What shows it.
     subject: Subject,
+    /// Images within which each seed is to show it.
+    budget_images: u64,
     /// Switches it on or off.
     set: Box<dyn Fn(bool) + Send + Sync>,
 }
@@ -24,11 +27,15 @@ struct Fault {
 impl Fault {
     fn all() -> Vec<Fault> {
         macro_rules! faults_of {
-            ($mutants:path, $subject:expr) => {{
+            ($mutants:path, $subject:expr) => {
+                faults_of!($mutants, $subject, |_| IMAGES_MAX)
+            };
+            ($mutants:path, $subject:expr, $budget_images:expr) => {{
                 use $mutants as mutants;
                 mutants::Mutant::ALL.map(|mutant| Fault {
                     name: mutant.name(),
                     subject: $subject(mutant),
+                    budget_images: $budget_images(mutant),
                     set: Box::new(move |is_on| mutants::set(is_on.then_some(mutant))),
                 })
             }};
@@ -74,7 +81,7 @@ impl Fault {
             }
         });
         let files = faults_of!(forebay_files::mutants, |_| Subject::Files);
-        let ssd = faults_of!(forebay_log::mutants, |_| Subject::Ssd);
+        let ssd = faults_of!(forebay_log::mutants, |_| Subject::Ssd, budget_images);
         let own = pool.into_iter().chain(medium);
         own.chain(lab).chain(files).chain(ssd).collect()
     }
@@ -136,8 +143,13 @@ fn hunt_all(
                 return Ok(());
             }
             let (number, seed) = (job / search.seeds.len(), job % search.seeds.len());
-            let name = &faults[number].name;
-            let hunt = hunt_apart(name, search.seeds[seed], search.images)?;
+            let Fault {
+                name,
+                budget_images,
+                ..
+            } = &faults[number];
+            let images = search.images.unwrap_or(*budget_images);
+            let hunt = hunt_apart(name, search.seeds[seed], images)?;
             let mut hunts = hunts[number].lock();
             hunts[seed] = Some(hunt);
             let done: Option<Vec<Hunt>> = hunts.iter().cloned().collect();
@@ -190,7 +202,7 @@ pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool> {
     switch(true);
     let search = Search {
         seeds: vec![seed],
-        images,
+        images: Some(images),
         only: Vec::new(),
     };
     let found = hunt(&Limits {

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// other.
 pub const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
-/// Images that each of them recovers at most.
+/// Images that each of them recovers at most, where a fault has no budget of its own.
 pub const IMAGES_MAX: u64 = 50_000;
 
 /// The papers' protocols that lose data as printed; `docs/inside/papers.md` says which and how.
@@ -27,8 +27,8 @@ const PRINTED_LOSES: [EngineName; 3] =
 pub struct Search {
     /// The campaigns' first seeds.
     pub seeds: Vec<u64>,
-    /// Images of each.
-    pub images: u64,
+    /// Images of each, whatever their budget.
+    pub images: Option<u64>,
     /// Only these; all if none.
     pub only: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Search {
         Limits {
             subject,
             images: u64::MAX,
-            recoveries: self.images,
+            recoveries: self.images.unwrap_or(IMAGES_MAX),
             time: Duration::MAX,
             seed,
             threads: 1,
@@ -185,7 +185,7 @@ mod tests {
     fn faulty(fault: Fault, images: u64) -> Limits {
         let search = Search {
             seeds: vec![1],
-            images,
+            images: Some(images),
             only: Vec::new(),
         };
         let subject = Subject::Engine {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use forebay::{Pool, PoolOptions, SsdStats};
+use forebay::{MediaKind, Pool, PoolOptions, SsdStats};
 use forebay_command::{Failure, output, private_directory, size};
 use forebay_dax::DaxPool;
 use serde_json::json;
@@ -65,22 +65,38 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         size::shown(u64::from(stats.block_bytes))
     ));
     output::line(&format!("what is acknowledged there {survives}"));
-    if let Some(ssd) = &stats.ssd {
-        output::line(&format!(
-            "it takes {} of memory while it is open",
-            size::shown(stats.dram_bytes)
-        ));
-        if let Some(cost_us) = flush_us(ssd) {
-            output::line(&format!(
-                "a durable write of one block takes about {cost_us} us on that disk"
-            ));
-        }
+    match &stats.ssd {
+        Some(ssd) => say_costs(ssd, stats.dram_bytes),
+        None => hint_at_a_log(options, survives),
     }
     let has_witness = options.witness.is_some();
     if let Some(line) = on_a_death(redundancy, pool_options.paths().len(), has_witness) {
         output::line(&line);
     }
     Ok(())
+}
+
+/// What a pool on an SSD costs.
+fn say_costs(ssd: &SsdStats, dram_bytes: u64) {
+    let memory = size::shown(dram_bytes);
+    output::line(&format!("it takes {memory} of memory while it is open"));
+    if let Some(cost_us) = flush_us(ssd) {
+        output::line(&format!(
+            "a durable write of one block takes about {cost_us} us on that disk"
+        ));
+    }
+}
+
+/// Where a plain file is mapped now, and nothing was asked for that only a mapped pool has.
+fn hint_at_a_log(options: &CreateOptions, survives: &str) {
+    let is_plain = survives == MediaKind::PlainFile.survives();
+    let needs_mapping = options.strict || options.no_checksums || options.test;
+    let is_usual = options.redundancy.is_none() && options.block_size == 4096;
+    if is_plain && is_usual && !needs_mapping && options.members.is_empty() {
+        output::line(
+            "if that disk is an SSD, --medium ssd makes a pool there that commits by one durable write and maps nothing",
+        );
+    }
 }
 
 /// What a commit of one block costs, as it was measured.

@@ -74,6 +74,8 @@ pub struct Screen {
     pub dirty_high_per_mille: u64,
     /// Block reads of the interval that the pool served, of all of them; `None` without reads.
     pub hit_ratio: Option<f64>,
+    /// The ring of a pool on an SSD, in the place of log, fences and checkpoints.
+    pub ring: Option<Ring>,
     /// Share of the log that awaits a checkpoint.
     pub log_used_per_mille: u64,
     /// The same of each lane.
@@ -132,6 +134,28 @@ pub struct Screen {
     pub front_ends: Vec<FrontEnd>,
 }
 
+/// The log of a pool on an SSD, which is all of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ring {
+    /// What it is made of.
+    pub segments: u64,
+    /// Those that may be written next.
+    pub free_segments: u64,
+    /// Blocks written again, further ahead, as their segment was to go, a second.
+    pub carried_per_s: f64,
+    /// Durable writes a second.
+    pub flushes_per_s: f64,
+}
+
+fn ring(now: &Value, rate: impl Fn(&str) -> f64) -> Option<Ring> {
+    now["ssd"].is_object().then(|| Ring {
+        segments: number(now, "/ssd/segments"),
+        free_segments: number(now, "/ssd/free_segments"),
+        carried_per_s: rate("/ssd/carried_blocks"),
+        flushes_per_s: rate("/ssd/flushes"),
+    })
+}
+
 fn number(value: &Value, path: &str) -> u64 {
     value.pointer(path).and_then(Value::as_u64).unwrap_or(0)
 }
@@ -167,6 +191,7 @@ impl Screen {
             dirty_low_per_mille: number(now, "/settings/dirty_low_per_mille"),
             dirty_high_per_mille: number(now, "/settings/dirty_high_per_mille"),
             hit_ratio: (hits + misses > 0.0).then(|| hits / (hits + misses)),
+            ring: ring(now, rate),
             log_used_per_mille: number(now, "/log_used_per_mille"),
             lanes_used_per_mille: each(&now["lanes_used_per_mille"], |lane| {
                 lane.as_u64().unwrap_or(0)
@@ -214,6 +239,8 @@ impl Screen {
             "per_second": {
                 "commits": self.commits_per_s,
                 "fences": self.fences_per_s,
+                "flushes": self.ring.as_ref().map(|ring| ring.flushes_per_s),
+                "carried": self.ring.as_ref().map(|ring| ring.carried_per_s),
                 "checkpoints": self.checkpoints_per_s,
                 "write_backs": self.write_backs_per_s,
                 "write_back_runs": self.runs_per_s,

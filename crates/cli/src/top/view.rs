@@ -139,18 +139,41 @@ fn pool_lines(screen: &Screen, columns: usize) -> Vec<Line<'static>> {
                 )),
             ],
         ),
-        labelled(
-            "log",
-            vec![
-                Span::raw(bar(screen.log_used_per_mille, width, &[])),
-                Span::raw(format!(
-                    " {:>5.1} %  {:.1} checkpoints/s  {}",
-                    screen.log_used_per_mille as f64 / 10.0,
-                    screen.checkpoints_per_s,
-                    lane_digits(&screen.lanes_used_per_mille)
-                )),
-            ],
+        labelled("log", log_spans(screen, width)),
+    ]
+}
+
+/// Their pace, or what a ring has to keep although it needs the room.
+fn what_holds_them_up(screen: &Screen) -> String {
+    match &screen.ring {
+        Some(ring) => format!("{}/s blocks carried on", shown_number(ring.carried_per_s)),
+        None => format!(
+            "{}/s slowed by {}",
+            shown_number(screen.paced_per_s),
+            shown_latency(screen.paced_mean_ns)
         ),
+    }
+}
+
+fn log_spans(screen: &Screen, width: usize) -> Vec<Span<'static>> {
+    let (used, text) = match &screen.ring {
+        None => (
+            screen.log_used_per_mille,
+            format!(
+                "{:.1} checkpoints/s  {}",
+                screen.checkpoints_per_s,
+                lane_digits(&screen.lanes_used_per_mille)
+            ),
+        ),
+        Some(ring) => (
+            1000 - ring.free_segments.min(ring.segments) * 1000 / ring.segments.max(1),
+            format!("{}/{} segments free", ring.free_segments, ring.segments),
+        ),
+    };
+    let used_percent = used as f64 / 10.0;
+    vec![
+        Span::raw(bar(used, width, &[])),
+        Span::raw(format!(" {used_percent:>5.1} %  {text}")),
     ]
 }
 
@@ -185,13 +208,18 @@ fn pipeline_lines(screen: &Screen) -> Vec<Line<'static>> {
         0.0 => "-".to_owned(),
         runs => format!("{:.1}", screen.write_backs_per_s / runs),
     };
+    let (ordering, ordering_per_s) = match &screen.ring {
+        Some(ring) => ("flushes", ring.flushes_per_s),
+        None => ("fences", screen.fences_per_s),
+    };
     vec![
         labelled(
             "commits",
             vec![Span::raw(format!(
-                "{}   fences {}   hits {hits}   fills {}",
+                "{}   {} {}   hits {hits}   fills {}",
                 per_s(screen.commits_per_s),
-                per_s(screen.fences_per_s),
+                ordering,
+                per_s(ordering_per_s),
                 per_s(screen.fills_per_s)
             ))],
         ),
@@ -207,11 +235,10 @@ fn pipeline_lines(screen: &Screen) -> Vec<Line<'static>> {
         labelled(
             "writers",
             vec![Span::raw(format!(
-                "{} waiting for room now, {}/s had to; {}/s slowed by {}",
+                "{} waiting for room now, {}/s had to; {}",
                 screen.waiting_writers,
                 shown_number(screen.throttled_per_s),
-                shown_number(screen.paced_per_s),
-                shown_latency(screen.paced_mean_ns)
+                what_holds_them_up(screen)
             ))],
         ),
     ]
@@ -238,7 +265,11 @@ fn errors_line(screen: &Screen) -> Line<'static> {
     let mut spans = Vec::new();
     // First, where no narrow screen cuts it off.
     if screen.is_poisoned {
-        spans.extend([Span::styled("POISONED: a fence failed", BAD), comma()]);
+        let failed = match &screen.ring {
+            Some(_) => "POISONED: a write failed",
+            None => "POISONED: a fence failed",
+        };
+        spans.extend([Span::styled(failed, BAD), comma()]);
     }
     spans.extend([
         number(screen.write_back_errors, "of backings"),
@@ -383,6 +414,24 @@ mod tests {
             let line = format!("pool      parity, {condition}\n");
             assert!(text.contains(&line), "{text}");
         }
+    }
+
+    #[test]
+    fn a_pool_on_an_ssd_shows_its_ring() {
+        let (mut before, mut now) = samples();
+        for (sample, number) in [(&mut before, 0), (&mut now, 1)] {
+            sample["ssd"] = serde_json::json!({"segments": 64, "free_segments": 16,
+                "carried_blocks": 30 * number, "flushes": 900 * number});
+        }
+        let text = rendered(80, 24, Some(&Screen::between(&before, &now)), None);
+        for part in [
+            " 75.0 %  16/64 segments free\n",
+            "flushes     900/s",
+            "had to; 30/s blocks carried on\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("fences") && !text.contains("checkpoints"));
     }
 
     #[test]

@@ -29,11 +29,14 @@ mod run;
 mod sandbox;
 mod service;
 mod ssd;
+mod ssd_vhost;
 mod test_env;
 mod top;
 mod transports;
 mod ublk;
 mod vhost;
+#[path = "../../../serve/tests/vhost_guest/mod.rs"]
+mod vhost_guest;
 mod witness;
 
 /// The program that is tested; test_env is another program's too.

@@ -14,7 +14,7 @@ use crate::load::{content, load, verify, wait_for};
 use crate::test_env::{DISK_BYTES, TestEnv, skip, skips_without_fuse};
 
 /// A pool on the file system of temporary files, or `None` where that takes none.
-fn env(test: &str) -> Option<TestEnv> {
+pub fn env(test: &str) -> Option<TestEnv> {
     let env = TestEnv {
         directory: tempfile::tempdir().unwrap(),
     };

@@ -138,6 +138,21 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Connects and agrees on those of the offered features that are in `wanted`.
+fn negotiate(socket: &Path, wanted: u64) -> Frontend {
+    let mut frontend = Frontend::connect(socket, 256).unwrap();
+    frontend.set_owner().unwrap();
+    let offered = frontend.get_features().unwrap();
+    frontend.set_features(offered & wanted).unwrap();
+    if offered & wanted & F_PROTOCOL != 0 {
+        let protocol = frontend.get_protocol_features().unwrap();
+        assert!(protocol.contains(VhostUserProtocolFeatures::REPLY_ACK));
+        frontend.set_protocol_features(protocol).unwrap();
+        frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+    }
+    frontend
+}
+
 fn memory_file() -> File {
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let file = File::from(rustix::fs::memfd_create("guest", flags).unwrap());
@@ -162,16 +177,7 @@ impl Guest {
 
     /// Connects and shares the memory; no queue runs yet.
     pub fn shake_hands(socket: &Path, queues: usize, wanted: u64) -> Guest {
-        let mut frontend = Frontend::connect(socket, 256).unwrap();
-        frontend.set_owner().unwrap();
-        let offered = frontend.get_features().unwrap();
-        frontend.set_features(offered & wanted).unwrap();
-        if offered & wanted & F_PROTOCOL != 0 {
-            let protocol = frontend.get_protocol_features().unwrap();
-            assert!(protocol.contains(VhostUserProtocolFeatures::REPLY_ACK));
-            frontend.set_protocol_features(protocol).unwrap();
-            frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
-        }
+        let frontend = negotiate(socket, wanted);
         let file = memory_file();
         let offset = FileOffset::new(file.try_clone().unwrap(), FILE_OFFSET);
         let mapping = MmapRegion::from_file(offset, MEMORY_BYTES as usize).unwrap();
@@ -192,6 +198,16 @@ impl Guest {
             memory,
             file,
             queues: (0..queues).map(|_| queue()).collect(),
+        }
+    }
+
+    /// Goes on with another server, as a virtual machine does whose server was killed: the same memory, the queues
+    /// from the last answers on.
+    pub fn reconnect(&mut self, socket: &Path) {
+        self.frontend = negotiate(socket, u64::MAX);
+        self.frontend.set_mem_table(&[self.region_info()]).unwrap();
+        for index in 0..self.queues.len() {
+            self.start_queue(index, self.queues[index].last_used);
         }
     }
 

@@ -1,0 +1,39 @@
+//! Images within which each fault of the engine of pools on an SSD is to be noticed, from each seed.
+
+use crate::search::IMAGES_MAX;
+use forebay_log::mutants::Mutant;
+
+/// The budget of a fault: at least six times what it takes on average, counted from a dozen seeds. So a change of what is
+/// drawn hides none by chance, and a checker that has become blind to one says so early.
+pub fn budget_images(fault: Mutant) -> u64 {
+    match fault {
+        // They show in almost any story.
+        Mutant::SsdAckBeforeFlush
+        | Mutant::SsdGroupPayloadUnchecked
+        | Mutant::SsdIncarnationWithoutSeal
+        | Mutant::SsdRecoveryWithoutFlush
+        | Mutant::SsdPendingIgnored
+        | Mutant::SsdSegmentReusedDirty
+        | Mutant::SsdTombstoneWithoutOrder
+        | Mutant::SsdDiscardWithoutRecord
+        | Mutant::SsdCleanPointBeforeSync
+        | Mutant::SsdPublishedOutOfOrder
+        | Mutant::SsdVolumeRowUnsynced
+        | Mutant::SsdVolumeFreedWithItsBlocks => 5_000,
+        // They need two groups under way, a failure, or a crash at one moment.
+        Mutant::SsdGapSkipped
+        | Mutant::SsdAckOutOfOrder
+        | Mutant::SsdSealListsInFlight
+        | Mutant::SsdFillGroupUnsynced
+        | Mutant::SsdCarriedPastPending
+        | Mutant::SsdPoisonForgotten
+        | Mutant::SsdVolumeCopiesTogether => 25_000,
+        // They need a ring that has lapped, and a block, a disk or a reader that is late by that much.
+        Mutant::SsdSaltOfOldLap
+        | Mutant::SsdCarriedOverNewer
+        | Mutant::SsdCleanPointPastFailed
+        | Mutant::SsdCleanedPastFailed => IMAGES_MAX,
+        // And a crash, or the end of the read, between two writes of recycling.
+        Mutant::SsdSegmentReusedBeforeTail | Mutant::SsdReadWithoutVersion => 2 * IMAGES_MAX,
+    }
+}
