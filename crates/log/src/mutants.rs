@@ -58,7 +58,5 @@ forebay_pmem::define_mutants! {
         SsdCleanedPastFailed,
         /// A flush that let recycling go on writes blocks as they were before that.
         SsdRoundWritesWhatWas,
-        /// A flush that let cleaning ahead go on takes what failed there meanwhile for written back.
-        SsdFailureSinceForgotten,
     }
 }

@@ -1,6 +1,5 @@
 //! What the thread that maintains the log remembers from one turn to the next.
 
-use crate::mutants::{Mutant, mutated};
 use std::collections::BTreeMap;
 
 /// How far the pool is cleaned. Changed by the thread that maintains it alone.
@@ -47,7 +46,7 @@ impl Maintained {
     /// than what it wrote.
     pub(crate) fn note_whole(&mut self, volume: u32, seen: u64) {
         let last = self.behind.get(&volume);
-        if last.is_some_and(|last| *last <= seen || mutated(Mutant::SsdFailureSinceForgotten)) {
+        if last.is_some_and(|last| *last <= seen) {
             self.behind.remove(&volume);
         }
     }
