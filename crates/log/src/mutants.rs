@@ -56,5 +56,7 @@ forebay_pmem::define_mutants! {
         SsdVolumeFreedWithItsBlocks,
         /// The clean point moves past segments of which a backing has not taken everything.
         SsdCleanedPastFailed,
+        /// A flush that let recycling go on writes blocks as they were before that.
+        SsdRoundWritesWhatWas,
     }
 }

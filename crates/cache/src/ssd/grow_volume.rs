@@ -36,13 +36,16 @@ impl SsdPool {
             limited.raise(size_bytes);
         } else {
             // The backing may hold something behind the old end that a cached copy of that block lacks: nobody has the block when
-            // the limit rises.
-            let gate = &volume.known().gate;
-            let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
+            // the limit rises. While it waits for room callers use the volume, so each attempt begins anew.
             let last = old_bytes / PAGE_BYTES as u64;
-            log.write_back_blocks(row.number, &[last]).map_err(failed)?;
-            shared.with_room(&log, || log.forget(row.number, &[(last, 1)]))?;
-            limited.raise(size_bytes);
+            let gate = &volume.known().gate;
+            shared.with_room(&log, || {
+                let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
+                log.write_back_blocks(row.number, &[last])?;
+                log.forget(row.number, &[(last, 1)])?;
+                limited.raise(size_bytes);
+                Ok(())
+            })?;
         }
         log.write_volume(&row).map_err(failed)?;
         volume.known().set_row(row);

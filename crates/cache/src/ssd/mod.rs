@@ -13,6 +13,8 @@ mod drain;
 mod errors;
 mod fill_queue;
 mod fills;
+#[cfg(test)]
+mod gate_tests;
 mod grow_volume;
 mod known;
 mod looks;

@@ -1,5 +1,8 @@
 //! A pool on an SSD: made, opened, closed, and what can be asked of it as a whole.
 
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +16,7 @@ use crate::error::{ErrorKind, Result, refused};
 use crate::marks::Stage;
 use crate::options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 use crate::recovery::RecoveryReport;
+use crate::signature::refuse_unless_blank;
 use crate::sync::Ordering;
 
 /// Durable writes by which the cost of one is measured, and how long that may take.
@@ -392,27 +396,21 @@ fn check_format(options: &PoolOptions) -> Result<()> {
 
 /// A device to make a pool on. What is there is taken with `force` only.
 fn take_device(path: &Path, force: bool, trust_owner: bool) -> Result<FileDevice> {
-    use forebay_log::Device;
     let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
-    let mut first = forebay_log::Pages::zeroed(1);
-    let read = device.read(0, &mut first);
-    let failed = |source| {
-        of_log(LogError::Device {
-            path: path.to_path_buf(),
-            action: "read its first page",
-            source,
-        })
-    };
-    read.map_err(failed)?;
-    if first.iter().all(|byte| *byte == 0) {
-        return Ok(device);
-    }
     if !force {
-        return Err(refused(
-            path,
-            "the device is not blank",
-            "overwrite it with force (on the command line --force)",
-        ));
+        // Read by itself and not by pages, since a device may end within one.
+        let bytes = File::open(path).and_then(|mut file| {
+            let len = file.seek(SeekFrom::End(0))?;
+            Ok((file, len))
+        });
+        let (bytes, len) = bytes.map_err(|source| ErrorKind::Device {
+            path: path.to_path_buf(),
+            action: "look what is on it",
+            source,
+        })?;
+        let mut read = |offset, out: &mut [u8]| bytes.read_exact_at(out, offset);
+        refuse_unless_blank(path, len, &mut read)?;
+        return Ok(device);
     }
     forebay_log::clear(&device).map_err(of_log)?;
     Ok(device)

@@ -15,15 +15,29 @@ impl SsdVolume {
             return VolumeUsage::default();
         };
         let (cached_blocks, dirty_blocks) = log.usage(self.number());
+        // Asked afterwards: a number is another volume's only after this one was detached.
+        if self.state().check_here().is_err() {
+            return VolumeUsage::default();
+        }
         VolumeUsage {
             cached_blocks,
             dirty_blocks,
         }
     }
 
-    pub(crate) fn cached_blocks(&self, visit: impl FnMut(u64, bool)) {
-        if let Ok(log) = self.shared().log() {
-            log.visit_blocks(self.number(), visit);
+    pub(crate) fn cached_blocks(&self, mut visit: impl FnMut(u64, bool)) {
+        let Ok(log) = self.shared().log() else {
+            return;
+        };
+        let mut blocks = Vec::new();
+        log.visit_blocks(self.number(), |block, is_dirty| {
+            blocks.push((block, is_dirty));
+        });
+        // As for the usage.
+        if self.state().check_here().is_ok() {
+            blocks
+                .into_iter()
+                .for_each(|(block, is_dirty)| visit(block, is_dirty));
         }
     }
 

@@ -146,14 +146,19 @@ impl SsdVolume {
     }
 
     pub(crate) fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
-        let (_entered, log) = self.enter()?;
+        let log = self.look_in()?;
         let mut blocks: Vec<u64> = blocks.into_iter().collect();
         blocks.sort_unstable();
         blocks.dedup();
         let ranges = blocks.chunk_by(|a, b| a + 1 == *b);
         let ranges: Vec<(u64, u64)> = ranges.map(|run| (run[0], run.len() as u64)).collect();
         let shared = &self.0.shared;
-        shared.with_room(&log, || log.forget(self.number(), &ranges))
+        // As a writer, it has not entered while it waits for room. What is written meanwhile goes as well, as if it was there before.
+        let attempt = || match self.0.known.enter() {
+            Ok(_entered) => log.forget(self.number(), &ranges).map(Ok),
+            Err(error) => Ok(Err(error)),
+        };
+        shared.with_room(&log, attempt)?
     }
 
     pub(super) fn check_blocks(&self, block: u64, len: usize) -> Result<()> {

@@ -27,6 +27,15 @@ fn the_next_volume_of_a_number_finds_nothing_of_the_one_before() {
     let volume = pool.attach(backing(&second)).expect("attach another");
     assert_ne!(volume.id(), id);
     assert_eq!(read(&volume, 3), vec![6; BLOCK]);
+    volume.write(5, &bytes(5)).expect("write");
+    let mut blocks = 0;
+    held.cached_blocks(|_, _| blocks += 1);
+    assert_eq!(
+        (held.usage().cached_blocks, blocks),
+        (0, 0),
+        "of the one before"
+    );
+    assert!(volume.usage().cached_blocks > 0);
     drop((volume, held, pool));
     let pool = place.open();
     let known: Vec<u64> = pool

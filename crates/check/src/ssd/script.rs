@@ -98,6 +98,8 @@ impl Script {
             6 => [4, 4, 4, 0, 8, 4, 1, 1, 2, 4, 0, 0, 2, 6, 6],
             // Segments are cleaned ahead, of disks that fail now and then.
             7 => [4, 4, 4, 0, 12, 2, 1, 1, 1, 2, 0, 4, 10, 0, 1],
+            // Flushes, between whose steps segments are cleaned and volumes come and go.
+            8 => [1, 3, 3, 0, 16, 1, 0, 0, 6, 0, 1, 5, 16, 1, 0],
             _ => mixed(rng),
         };
         Script {

@@ -318,7 +318,7 @@ impl World {
 
     /// As a thread does that found no room.
     fn make_room(&mut self, verifier: &mut Verifier<'_>) -> Result<(), String> {
-        self.maintenance = Maintenance::None;
+        self.end_turn();
         self.drain(verifier)?;
         if self.has_failed {
             return Ok(());
@@ -372,6 +372,13 @@ impl World {
             Err(error) => return Err(error.to_string()),
         }
         Ok(())
+    }
+
+    /// Others have a turn: what is under way ends, but a round that has nothing written and unsynced goes on after it.
+    fn end_turn(&mut self) {
+        if !matches!(self.maintenance, Maintenance::RoundBegun(_)) {
+            self.maintenance = Maintenance::None;
+        }
     }
 
     fn write_back(&mut self, volume: u32) -> Result<(), String> {
@@ -448,7 +455,7 @@ impl World {
         (volume, block, seed): (u32, u64, u64),
         verifier: &mut Verifier<'_>,
     ) -> Result<(), String> {
-        self.maintenance = Maintenance::None;
+        self.end_turn();
         self.drain(verifier)?;
         if self.has_failed || self.log().write_back(volume).is_err() {
             return Ok(());
@@ -473,7 +480,7 @@ impl World {
     }
 
     fn clean_ahead(&mut self) -> Result<(), String> {
-        self.maintenance = Maintenance::None;
+        self.end_turn();
         match self.log().clean_ahead() {
             Ok(_) | Err(LogError::Backing { .. }) => Ok(()),
             Err(LogError::Poisoned { .. }) if self.has_failed => Ok(()),
@@ -516,7 +523,7 @@ impl World {
         (volume, block, seed): (u32, u64, u64),
         verifier: &mut Verifier<'_>,
     ) -> Result<(), String> {
-        self.maintenance = Maintenance::None;
+        self.end_turn();
         self.drain(verifier)?;
         if self.has_failed || self.log().write_back(volume).is_err() {
             return Ok(());

@@ -26,7 +26,9 @@ impl Log {
         };
         let failures = self.clean_volumes(&mut recycling)?;
         maintained.cleaned = from + 1;
-        maintained.behind.extend(failures.keys().copied());
+        for volume in failures.keys() {
+            maintained.note_behind(*volume);
+        }
         self.advance_points(&maintained, &recycling, end);
         match failures.into_values().next() {
             Some(error) => Err(error),
@@ -37,7 +39,7 @@ impl Log {
     /// Nothing is left to be cleaned but what failed before: that is tried again, since no other step comes back to it. False if
     /// there is nothing that has a backing.
     fn catch_up(&self, maintained: &mut Maintained) -> Result<bool> {
-        let behind = maintained.behind.iter().copied();
+        let behind = maintained.behind();
         let behind: Vec<u32> = behind
             .filter(|volume| self.backing(*volume).is_some())
             .collect();
@@ -86,7 +88,7 @@ impl Log {
         let mut state = self.lock();
         let volumes: BTreeSet<u32> = recycling.volumes().collect();
         for volume in volumes {
-            let is_behind = maintained.behind.contains(&volume);
+            let is_behind = maintained.is_behind(volume);
             if !is_behind || mutated(Mutant::SsdCleanedPastFailed) {
                 state.points.advance(volume, end);
             }

@@ -1,7 +1,7 @@
 //! The log and its state.
 
 use super::group::{Contents, Group, InFlight};
-use super::maintained::Maintained;
+use super::turns::{Turn, Turns};
 use super::volume_table::VolumeTable;
 use crate::backing::Backing;
 use crate::device::Device;
@@ -106,8 +106,8 @@ pub struct Log {
     pub(crate) options: Options,
     pub(crate) state: Mutex<State>,
     pub(crate) backings: RwLock<BTreeMap<u32, Arc<dyn Backing>>>,
-    /// Held by the one that writes back or recycles.
-    pub(crate) maintenance: Mutex<Maintained>,
+    /// Whose turn it is to write back or recycle.
+    pub(crate) turns: Turns,
     /// A volume has got its backing since segments were cleaned: what was passed over without one can be written now.
     pub(crate) has_new_backing: AtomicBool,
     /// Held over the writes of a row.
@@ -116,9 +116,8 @@ pub struct Log {
 
 impl Log {
     /// One thread writes back or recycles at a time.
-    pub(crate) fn maintain(&self) -> MutexGuard<'_, Maintained> {
-        let locked = self.maintenance.lock();
-        locked.unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn maintain(&self) -> Turn<'_> {
+        self.turns.take()
     }
 
     /// The state. A thread that panicked with it may have left it half changed, so no other thread goes on.

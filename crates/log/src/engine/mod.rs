@@ -16,7 +16,11 @@ mod publish;
 mod read;
 mod recycle;
 mod replay;
+mod round;
+#[cfg(test)]
+mod round_tests;
 mod scan;
+mod turns;
 mod volume_table;
 mod volumes;
 mod waiter;
@@ -29,5 +33,5 @@ pub use looks::{Known, Room};
 pub use open::{look, open};
 pub use read::{Found, Reading};
 pub use recycle::Recycling;
+pub use round::Round;
 pub use waiter::{Outcome, Ticket};
-pub use write_back::Round;

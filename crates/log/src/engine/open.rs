@@ -3,6 +3,7 @@
 use super::core::{Log, Options, State};
 use super::load::{Loader, Loads};
 use super::pages::read_pages;
+use super::turns::Turns;
 use super::volume_table::VolumeTable;
 use crate::device::Device;
 use crate::error::{LogError, Result};
@@ -61,7 +62,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         options,
         state: Mutex::new(state),
         backings: RwLock::new(BTreeMap::new()),
-        maintenance: Mutex::default(),
+        turns: Turns::default(),
         has_new_backing: AtomicBool::new(false),
         volumes: Mutex::new(volumes),
     };

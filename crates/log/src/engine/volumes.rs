@@ -96,7 +96,7 @@ impl Log {
             return Ok(());
         }
         self.forget_alone(number, &[(0, 1 << BLOCK_BITS)])?;
-        maintained.note_whole(number);
+        maintained.note_gone(number);
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Log {
         })?;
         self.release_backing(row.number);
         // The number's next volume has nothing that could be behind.
-        self.maintain().note_whole(row.number);
+        self.maintain().note_gone(row.number);
         Ok(())
     }
 

@@ -43,7 +43,7 @@ impl Zeroed {
     }
 
     /// What overlaps with `count` blocks from `first` on.
-    fn overlapping(&self, first: Key, count: u64) -> Vec<ZeroRange> {
+    pub(crate) fn overlapping(&self, first: Key, count: u64) -> Vec<ZeroRange> {
         let before = self.get(first);
         let end = Key {
             block: first.block + count,

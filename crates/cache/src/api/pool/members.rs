@@ -6,8 +6,8 @@ use std::path::Path;
 use forebay_pmem::{Region, RegionOptions};
 
 use crate::error::{Result, refused};
-use crate::media::superblock;
 use crate::options::PoolOptions;
+use crate::signature::refuse_unless_blank;
 
 pub(super) fn member_region(path: &Path, options: &PoolOptions) -> Result<Region> {
     new_region(
@@ -45,12 +45,11 @@ pub fn new_region(
         return Ok(Region::create(path, len, region_options)?);
     }
     let region = Region::open(path, region_options)?;
-    if !force && !superblock::is_blank(&region) {
-        return Err(refused(
-            path,
-            "the device is not blank",
-            "overwrite it with force (on the command line --force)",
-        ));
+    if !force {
+        refuse_unless_blank(path, region.len(), &mut |offset, out| {
+            region.read(offset, out);
+            Ok(())
+        })?;
     }
     Ok(region)
 }

@@ -1,0 +1,85 @@
+//! A call that waits for room does not hold the lock of its volume.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::pool::SsdPool;
+use super::volume::SsdVolume;
+use crate::backing::{Backing, FaultyStore, MemoryStore};
+use crate::options::{Medium, PoolOptions, RuntimeOptions};
+
+/// Without a wait for so long the test fails.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A pool whose ring one volume has filled, whose backing takes nothing, and another volume of odd size, of which nothing is
+/// dirty.
+fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool, SsdVolume)> {
+    let runtime = RuntimeOptions::default().throttle_deadline(Duration::from_millis(200));
+    let options = PoolOptions::new(directory.join("pool"), 12 << 20).medium(Medium::Ssd);
+    let pool = match SsdPool::create(&options.runtime(runtime)) {
+        Ok(pool) => pool,
+        Err(error) => {
+            eprintln!("skipped gate_tests: {error}");
+            return None;
+        }
+    };
+    let failing = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(64 << 20))));
+    failing.fail_writes(u64::MAX);
+    let filling = pool.attach(Backing::from_store(failing), false).unwrap();
+    let volume = pool
+        .attach(Backing::from_store(odd.clone()), false)
+        .unwrap();
+    let block = [7; forebay_log::PAGE_BYTES];
+    // A page may be left where a write needs two.
+    let mut refused = 0;
+    for number in 0.. {
+        let mut transaction = forebay_log::Transaction::new();
+        transaction.write(filling.number(), number, &block).unwrap();
+        refused += u32::from(filling.commit(&transaction).is_err());
+        if refused > 3 {
+            break;
+        }
+    }
+    Some((pool, volume))
+}
+
+/// Whether somebody else gets the volume's lock while `call` waits for room. The call is made again where it found some.
+fn is_free_while_it_waits(volume: &SsdVolume, call: impl Fn() -> bool + Sync) -> bool {
+    let work = &volume.shared().work;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| while call() {});
+        let deadline = Instant::now() + DEADLINE;
+        let mut was_free = false;
+        while !was_free && !waiting.is_finished() && Instant::now() < deadline {
+            let is_free = volume.known().gate.try_write().is_ok();
+            was_free = is_free && work.waiting_writers() > 0;
+        }
+        was_free
+    })
+}
+
+#[test]
+fn a_call_that_waits_for_room_to_let_go_of_blocks_does_not_hold_the_volume() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = Arc::new(MemoryStore::new(10_000));
+    let Some((_pool, volume)) = full(directory.path(), &odd) else {
+        return;
+    };
+    let forget = || volume.forget_blocks([0]).is_ok();
+    assert!(is_free_while_it_waits(&volume, forget));
+}
+
+#[test]
+fn a_volume_that_waits_for_room_to_grow_is_in_use_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = Arc::new(MemoryStore::new(10_000));
+    let Some((pool, volume)) = full(directory.path(), &odd) else {
+        return;
+    };
+    // Where it finds room it grows once more.
+    let grow = || {
+        odd.resize(volume.size_bytes() + 10_000);
+        pool.grow_volume(&volume).is_ok()
+    };
+    assert!(is_free_while_it_waits(&volume, grow));
+}
