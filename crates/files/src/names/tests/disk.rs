@@ -47,6 +47,8 @@ pub(crate) struct Disk {
     pub(crate) can_seek: bool,
     /// Looking for one by what it is fails.
     pub(crate) fails_to_seek: bool,
+    /// A sync of everything fails, as often as this says.
+    pub(crate) failing_syncs: u64,
     /// The kernel does not tell in which mounting it is.
     pub(crate) tells_no_mounting: bool,
     /// An inode whose attributes cannot be changed.
@@ -74,6 +76,7 @@ impl Disk {
             mounted: 0,
             can_seek: true,
             fails_to_seek: false,
+            failing_syncs: 0,
             failing: None,
             tells_no_mounting: false,
             on_change: None,
@@ -118,6 +121,7 @@ impl Disk {
             mounted: self.mounted + 1,
             can_seek: self.can_seek,
             fails_to_seek: self.fails_to_seek,
+            failing_syncs: self.failing_syncs,
             failing: self.failing,
             tells_no_mounting: self.tells_no_mounting,
             on_change: None,
@@ -373,7 +377,12 @@ impl NameSpace for ModelSpace {
         if let Some(on_sync) = on_sync {
             on_sync();
         }
-        self.disk.lock().unwrap().sync();
+        let mut disk = self.disk.lock().unwrap();
+        if disk.failing_syncs > 0 {
+            disk.failing_syncs -= 1;
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        disk.sync();
         Ok(())
     }
 

@@ -147,6 +147,46 @@ fn a_directory_keeps_others_out_durably_before_there_is_data_in_it() {
     assert_eq!(world.mode(directory), 0o700);
 }
 
+/// A program whose set-id bits were taken, recorded, before a cut that brought them back.
+fn program_with_bits_again() -> (World, u64) {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let program = world.made_by_others(ROOT, "program", libc::S_IFREG | 0o4755);
+    // What introduces it to the log syncs it.
+    change(&names, program, &set("user.name", b"value"));
+    change(&names, program, &AttributeChange::Mode(0o755));
+    world.cut(false);
+    assert_eq!(world.mode(program), 0o4755);
+    (world, program)
+}
+
+#[test]
+fn what_a_try_that_was_killed_took_in_memory_is_taken_durably_by_the_next() {
+    let (world, program) = program_with_bits_again();
+    // All that the killed one did.
+    world
+        .space
+        .change(&program, &AttributeChange::Mode(0o755))
+        .unwrap();
+    let (_, found) = world.names_recovered();
+    assert!(found.barred.is_empty());
+    // A power cut behind the program's data.
+    world.cut(false);
+    assert_eq!(world.mode(program), 0o755);
+}
+
+#[test]
+fn what_cannot_be_made_durable_before_the_data_gets_none() {
+    let (world, _) = program_with_bits_again();
+    world.space.disk.lock().unwrap().failing_syncs = 1;
+    let (_, found) = world.names_recovered();
+    let barred: Vec<&String> = found.barred.values().collect();
+    assert!(
+        barred.len() == 1 && barred[0].starts_with("program: others cannot be kept from it"),
+        "{barred:?}"
+    );
+}
+
 #[test]
 fn rights_are_taken_before_the_data_and_given_behind_it() {
     let world = World::new();
