@@ -11,6 +11,7 @@ use rustix::fs::{OFlags, Uid, XattrFlags};
 
 use super::*;
 use crate::shares::Shares;
+use crate::tree::Change;
 
 const CAPABILITY: &str = "security.capability";
 
@@ -44,6 +45,41 @@ fn what_an_earlier_try_took_and_could_not_sync_is_synced_before_the_next_write()
     tree.drop_privileges(&inode, 1234).unwrap();
     assert!(!buffer.awaits_backing(inode.identity));
     drop((file, inode, tree));
+    buffer.close().unwrap();
+}
+
+/// A write that the kernel has gathered, and which comes without its writer.
+const GATHERED: Writer = Writer {
+    caller: None,
+    drops_privileges_of: None,
+};
+
+#[test]
+fn set_id_bits_that_a_chown_takes_are_gone_durably_before_the_next_bytes() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (buffer, tree, path) = tree_with_a_program(scratch.path(), 0o4755);
+    let found = tree.look_up(INodeNo::ROOT, OsStr::new("program")).unwrap();
+    let root = Caller { user: 0, group: 0 };
+    let handle = tree.open(found.ino, libc::O_RDWR, root).unwrap();
+    // Root's, which leaves the bits, and settles that there is no capability.
+    tree.write(handle, 0, b"the", false, GATHERED).unwrap();
+    let identity = tree.inodes.get(found.ino).unwrap().identity;
+    let given = Change {
+        user: Some(rustix::process::geteuid().as_raw()),
+        ..Change::default()
+    };
+    let given = tree.change(found.ino, None, &given, 0).unwrap();
+    assert_eq!(given.perm, 0o755);
+    assert!(buffer.awaits_backing(identity), "it is not recorded");
+    // The kernel sees no bits that a write would take.
+    tree.write(handle, 0, b"new", false, GATHERED).unwrap();
+    assert!(!buffer.awaits_backing(identity), "it is durable");
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+        0o755
+    );
+    drop(tree.release(handle));
+    drop(tree);
     buffer.close().unwrap();
 }
 

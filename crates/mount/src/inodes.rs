@@ -35,7 +35,8 @@ pub struct Inode {
     pub kind: FileType,
     /// Whether a set-user-id or set-group-id bit may be there, for writes to clear.
     pub may_have_privileges: Suspicion,
-    /// Whether a file capability may be there, for writes to remove.
+    /// Whether a file capability may be there, for writes to remove; or set-id bits went that may come back with a power cut, which
+    /// the kernel knows nothing of.
     pub may_have_capability: Suspicion,
     handle: Option<InodeHandle>,
     hold: Mutex<Hold>,

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whether something may be there. It counts as there until it was taken for good, however many callers are about to take it, and
-/// what arises meanwhile is not settled with what was before.
+/// Whether something may be there. It counts as there until it was taken for good, and a caller that comes while another takes it,
+/// or while a change may bring or take it, waits for that: what it would find is not durable yet.
 #[derive(Debug)]
 pub struct Suspicion {
+    /// One caller takes it, or changes what it is about, at a time.
+    one: Mutex<()>,
     /// How often it arose.
     arisen: AtomicU64,
     /// How many of these are settled; never more.
@@ -17,6 +20,7 @@ pub struct Suspicion {
 impl Default for Suspicion {
     fn default() -> Suspicion {
         Suspicion {
+            one: Mutex::new(()),
             arisen: AtomicU64::new(1),
             settled: AtomicU64::new(0),
         }
@@ -24,48 +28,105 @@ impl Default for Suspicion {
 }
 
 impl Suspicion {
-    /// It may be there from now on.
-    pub fn arise(&self) {
-        // What made it is done before another thread sees the number.
+    /// It may be there from now on, by `change`. What comes meanwhile finds it changed.
+    pub fn arise_by<T>(&self, change: impl FnOnce() -> T) -> T {
+        let _one = self.lock();
+        // First: from here on no caller passes without the lock.
         self.arisen.fetch_add(1, Ordering::Release);
+        change()
     }
 
     /// Takes it if it may be there. After a failure the next caller tries again.
     pub fn settle(&self, take: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let arisen = self.arisen.load(Ordering::Acquire);
-        if self.settled.load(Ordering::Acquire) >= arisen {
+        if self.is_settled() {
+            return Ok(());
+        }
+        let _one = self.lock();
+        // Another caller may have taken it meanwhile.
+        if self.is_settled() {
             return Ok(());
         }
         take()?;
-        // What was taken is gone before another thread sees it settled.
-        self.settled.fetch_max(arisen, Ordering::Release);
+        // It arises under the lock alone, so all that arose was there to be taken; and that is gone before another thread sees it
+        // settled.
+        let arisen = self.arisen.load(Ordering::Acquire);
+        self.settled.store(arisen, Ordering::Release);
         Ok(())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire) >= self.arisen.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.one.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
 
     #[test]
-    fn it_is_settled_by_success_alone_and_not_for_what_arises_meanwhile() {
+    fn it_is_settled_by_success_alone_until_it_arises_again() {
         let suspicion = Suspicion::default();
         let tries = AtomicU64::new(0);
-        let attempt = |result: fn(&Suspicion) -> io::Result<()>| {
+        let attempt = |result: io::Result<()>| {
             suspicion.settle(|| {
                 tries.fetch_add(1, Ordering::Relaxed);
-                result(&suspicion)
+                result
             })
         };
-        attempt(|_| Err(io::Error::other("the sync failed"))).unwrap_err();
-        // Another comes between.
-        attempt(|suspicion| {
-            suspicion.arise();
-            Ok(())
-        })
-        .unwrap();
-        attempt(|_| Ok(())).unwrap();
-        attempt(|_| Ok(())).unwrap();
+        attempt(Err(io::Error::other("the sync failed"))).unwrap_err();
+        attempt(Ok(())).unwrap();
+        attempt(Ok(())).unwrap();
+        suspicion.arise_by(|| ());
+        attempt(Ok(())).unwrap();
+        attempt(Ok(())).unwrap();
         assert_eq!(tries.into_inner(), 3);
+    }
+
+    /// What another caller that settles does while `first` is at work: how often it took, and whether it was done before.
+    fn beside(suspicion: &Suspicion, first: impl FnOnce(&dyn Fn())) -> (u64, bool) {
+        let (takes, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
+        let was_early = AtomicU64::new(0);
+        thread::scope(|scope| {
+            let (begun, begins) = channel();
+            let (takes, is_over, was_early) = (&takes, &is_over, &was_early);
+            scope.spawn(move || {
+                begins.recv().unwrap();
+                let taken = suspicion.settle(|| {
+                    takes.fetch_add(1, Ordering::SeqCst);
+                    Ok(())
+                });
+                taken.unwrap();
+                was_early.store(1 - is_over.load(Ordering::SeqCst), Ordering::SeqCst);
+            });
+            first(&|| {
+                begun.send(()).unwrap();
+                // Long enough for one that does not wait; one that does passes however long it is.
+                thread::sleep(Duration::from_millis(50));
+                is_over.store(1, Ordering::SeqCst);
+            });
+        });
+        (takes.into_inner(), was_early.into_inner() == 1)
+    }
+
+    #[test]
+    fn a_caller_waits_for_another_that_takes_and_for_a_change() {
+        let suspicion = Suspicion::default();
+        let took = beside(&suspicion, |work| {
+            let taken = suspicion.settle(|| {
+                work();
+                Ok(())
+            });
+            taken.unwrap();
+        });
+        assert_eq!(took, (0, false), "it was taken, durably");
+        let took = beside(&suspicion, |work| suspicion.arise_by(work));
+        assert_eq!(took, (1, false), "what the change left was taken");
     }
 }

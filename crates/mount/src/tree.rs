@@ -69,8 +69,11 @@ pub struct Tree {
     kernel: Arc<OnceLock<Notifier>>,
 }
 
+/// Bits of a mode by which a program runs with its owner's or group's rights.
+const SET_ID_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
+
 /// What a write takes from a file (`capabilities(7)`).
-const CAPABILITY: &str = "security.capability";
+pub(crate) const CAPABILITY: &str = "security.capability";
 
 pub(crate) fn error_of(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
@@ -202,7 +205,7 @@ impl Tree {
         change: &Change,
         user: u32,
     ) -> io::Result<()> {
-        let set = |change| self.buffer.change_attributes(descriptor, &change);
+        let set = |change| self.set_rights(inode, descriptor, &change);
         if change.user.is_some() || change.group.is_some() {
             set(AttributeChange::Owner {
                 user: change.user,
@@ -211,7 +214,6 @@ impl Tree {
         }
         if let Some(mode) = change.mode {
             set(AttributeChange::Mode(mode))?;
-            inode.may_have_privileges.arise();
         }
         if let Some(size_bytes) = change.size_bytes {
             self.drop_privileges(inode, user)?;
@@ -228,6 +230,35 @@ impl Tree {
             self.modified_chosen(inode)?;
         }
         Ok(())
+    }
+
+    /// Changes mode or owner. A file's writes that come meanwhile wait, and take or make durable what it left.
+    fn set_rights(
+        &self,
+        inode: &Inode,
+        descriptor: BorrowedFd<'_>,
+        change: &AttributeChange<'_>,
+    ) -> io::Result<()> {
+        inode.may_have_privileges.arise_by(|| {
+            let mode = rustix::fs::fstat(descriptor)?.st_mode;
+            self.change_mode_or_owner(inode, descriptor, mode, change)
+        })
+    }
+
+    /// Where set-id bits may go, and may not be recorded as gone, the next write makes that durable before it is: the kernel, which
+    /// sees none any more, will not ask for it.
+    fn change_mode_or_owner(
+        &self,
+        inode: &Inode,
+        descriptor: BorrowedFd<'_>,
+        mode_before: u32,
+        change: &AttributeChange<'_>,
+    ) -> io::Result<()> {
+        let set = || self.buffer.change_attributes(descriptor, change).map(drop);
+        match inode.kind == FileType::RegularFile && mode_before & SET_ID_BITS != 0 {
+            true => inode.may_have_capability.arise_by(set),
+            false => set(),
+        }
     }
 
     /// The time of modification was set in the backing: what the pool writes there later is no reason
@@ -269,7 +300,7 @@ impl Tree {
         if left != mode {
             let change = AttributeChange::Mode(left.as_raw_mode());
             let descriptor = path_fd.descriptor();
-            self.buffer.change_attributes(descriptor, &change)?;
+            self.change_mode_or_owner(inode, descriptor, mode.as_raw_mode(), &change)?;
             self.forget_attributes(inode);
         }
         self.taken_durably(inode)

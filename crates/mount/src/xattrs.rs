@@ -12,7 +12,7 @@ use rustix::fs::XattrFlags;
 
 use crate::inodes::Inode;
 use crate::path_fd::PathFd;
-use crate::tree::{Tree, error_of, magic_link};
+use crate::tree::{CAPABILITY, Tree, error_of, magic_link};
 
 /// The kernel's own limits on a value and on a list of names.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -101,18 +101,20 @@ impl Tree {
         let (inode, path_fd, _) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let change = AttributeChange::Set { name, value, flags };
-        self.buffer
-            .change_attributes(path_fd.descriptor(), &change)?;
-        inode.may_have_capability.arise();
-        Ok(())
+        let set = || self.buffer.change_attributes(path_fd.descriptor(), &change);
+        inode.may_have_capability.arise_by(set).map(drop)
     }
 
     pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr, user: u32) -> io::Result<()> {
         check_name(inode, name, user, libc::EPERM)?;
-        let (_inode, path_fd, _) = self.path_for_xattrs(inode)?;
+        let (inode, path_fd, _) = self.path_for_xattrs(inode)?;
         let change = AttributeChange::Remove(name);
-        self.buffer
-            .change_attributes(path_fd.descriptor(), &change)
-            .map(drop)
+        let remove = || self.buffer.change_attributes(path_fd.descriptor(), &change);
+        let removed = match name == CAPABILITY {
+            // It may come back with a power cut.
+            true => inode.may_have_capability.arise_by(remove),
+            false => remove(),
+        };
+        removed.map(drop)
     }
 }

@@ -13,6 +13,7 @@ use super::Names;
 use super::attributes::{
     ACCESS_LIST, AttributeChange, CAPABILITY, Moment, Outcome, VALUE_BYTES_MAX, is_plain,
 };
+use super::errors::NotBegun;
 use super::introduce::{Locked, Stop};
 use super::record::Record;
 use super::space::{NameSpace, PRIVILEGE_BITS, Seen};
@@ -38,8 +39,13 @@ impl<S: NameSpace> Names<S> {
         self.space.change(subject, change)?;
         // It is made, whatever the log says to it. Even where the inode had all that is asked for, others may have made it so,
         // and not durably.
-        if may && self.record(subject, &before, change).unwrap_or(false) {
-            return Ok(true);
+        if may {
+            match self.record(subject, &before, change) {
+                Ok(true) => return Ok(true),
+                // The next sync of the inode is to wait for the backing, so it tells that.
+                Err(NotBegun::Unsynced(error)) => self.tell_later(error),
+                Ok(false) | Err(NotBegun::Other(_)) => {}
+            }
         }
         self.lock().loosen(number);
         Ok(false)
@@ -118,7 +124,7 @@ impl<S: NameSpace> Names<S> {
         subject: &S::Handle,
         before: &Seen,
         change: &AttributeChange<'_>,
-    ) -> io::Result<bool> {
+    ) -> Result<bool, NotBegun> {
         let after = self.space.seen(subject)?;
         let changed: Moment = after.changed_ns;
         if before.changed_ns > changed {
@@ -172,7 +178,8 @@ impl<S: NameSpace> Names<S> {
     /// attributes of it if they were changed past it.
     ///
     /// # Errors
-    /// `sync`'s, or the pool's: a crash may bring older attributes back.
+    /// `sync`'s, or the pool's: a crash may bring older attributes back. Also that a sync of the whole backing failed before this
+    /// one, where no caller heard of that.
     pub(crate) fn settle(
         &self,
         number: (u64, u64),
@@ -184,12 +191,17 @@ impl<S: NameSpace> Names<S> {
             id.and_then(|id| Some((id, *inner.loose.get(&id)?)))
         };
         sync()?;
+        self.tell()?;
         let Some((id, loosening)) = loose.filter(|_| !mutated(Mutant::FilesOlderAttributeReplayed))
         else {
             return Ok(());
         };
-        // One record may fit even where an operation has no room.
-        let mut inner = self.lock_with_room().unwrap_or_else(|_| self.lock());
+        let mut inner = match self.lock_with_room() {
+            Ok(inner) => inner,
+            Err(NotBegun::Unsynced(error)) => return Err(error),
+            // One record may fit even where an operation has no room.
+            Err(NotBegun::Other(_)) => self.lock(),
+        };
         // Another sync may have settled it, or a new log have begun that tells nothing of it: what is told now was changed after
         // that, and perhaps after the sync above.
         if inner.loose.get(&id) != Some(&loosening) {

@@ -10,6 +10,66 @@ pub(super) fn no_room() -> io::Error {
     )
 }
 
+/// Whether an error is [`no_room`]'s, not the file system's own.
+pub(super) fn is_no_room(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull && error.raw_os_error().is_none()
+}
+
+/// Why an operation cannot be begun.
+pub(super) enum NotBegun {
+    /// The backing could not be synced, which the kernel tells once: a caller has to hear of it.
+    Unsynced(io::Error),
+    Other(io::Error),
+}
+
+impl From<io::Error> for NotBegun {
+    fn from(error: io::Error) -> NotBegun {
+        NotBegun::Other(error)
+    }
+}
+
+impl From<NotBegun> for io::Error {
+    fn from(not_begun: NotBegun) -> io::Error {
+        match not_begun {
+            NotBegun::Unsynced(error) | NotBegun::Other(error) => error,
+        }
+    }
+}
+
+/// What no later recovery could do either.
+pub(super) fn is_refusal(error: &io::Error) -> bool {
+    let refusals = [
+        libc::EPERM,
+        libc::EACCES,
+        libc::EOPNOTSUPP,
+        libc::EINVAL,
+        libc::EOVERFLOW,
+        libc::E2BIG,
+        libc::ERANGE,
+    ];
+    is_one_of(error, &refusals)
+}
+
+/// What another try may not meet again.
+pub(super) fn may_pass(error: &io::Error) -> bool {
+    let passing = [
+        libc::EINTR,
+        libc::EAGAIN,
+        libc::EIO,
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+        libc::ETIMEDOUT,
+    ];
+    is_one_of(error, &passing)
+}
+
+fn is_one_of(error: &io::Error, numbers: &[i32]) -> bool {
+    let number = error.raw_os_error();
+    number.is_some_and(|number| numbers.contains(&number))
+}
+
 /// It would say what cannot be.
 pub(super) fn refused(found: &str) -> io::Error {
     let text = format!(

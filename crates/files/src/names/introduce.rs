@@ -5,6 +5,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
+use super::errors::NotBegun;
 use super::record::Record;
 use super::space::{Identity, NameSpace, Place, Seen};
 use super::{Inner, Names};
@@ -76,7 +77,7 @@ impl<S: NameSpace> Names<S> {
         &self,
         sync: Option<&dyn Fn() -> io::Result<()>>,
         mut prepare: impl FnMut(&mut Locked<'_>) -> Result<T, Stop<S::Handle>>,
-    ) -> io::Result<(MutexGuard<'_, Inner>, T)> {
+    ) -> Result<(MutexGuard<'_, Inner>, T), NotBegun> {
         let mut synced = Vec::new();
         loop {
             let mut locked = Locked {
@@ -85,7 +86,7 @@ impl<S: NameSpace> Names<S> {
             };
             let (handle, seen, is_subject) = match prepare(&mut locked) {
                 Ok(prepared) => return Ok((locked.inner, prepared)),
-                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Error(error)) => return Err(error.into()),
                 Err(Stop::Unsynced {
                     handle,
                     seen,
@@ -99,7 +100,10 @@ impl<S: NameSpace> Names<S> {
             drop(inner);
             match sync.filter(|_| is_subject) {
                 Some(sync) => sync()?,
-                None => self.sync_found(&handle, &seen)?,
+                None => {
+                    let synced = self.sync_found(&handle, &seen);
+                    synced.map_err(NotBegun::Unsynced)?;
+                }
             }
             synced = done;
             synced.push(seen.identity);

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::media::{self, HALF_HEADER_BYTES, HalfHeader, Next, RECORD_BYTES_MAX};
+use super::media::{self, HALF_HEADER_BYTES, HalfHeader, Next, RECORD_BYTES_MAX, REMADE_BYTES_MAX};
 use super::record::Record;
 
 /// Where the log lies.
@@ -26,7 +26,7 @@ pub(crate) trait LogArea: Send + Sync {
 /// How much is read, written or zeroed in one piece where it need not be whole. Halves are multiples.
 pub(crate) const PIECE_BYTES: usize = 32 << 10;
 
-/// Room that only recovery may use, so that it never finds none: of a small log an eighth.
+/// Room that only recovery may use, beside what it may need for each inode that was made: of a small log an eighth.
 const RECOVERY_BYTES: u64 = 64 << 10;
 
 /// The log.
@@ -40,6 +40,8 @@ pub(crate) struct Log {
     /// a damaged record.
     spoiled: u64,
     next_sequence: u64,
+    /// Room for what recovery records of each inode that the log says was made, should it make that anew.
+    promised: u64,
     buffer: Vec<u8>,
 }
 
@@ -61,6 +63,7 @@ impl Log {
             tail: 0,
             spoiled: 0,
             next_sequence: 1,
+            promised: 0,
             buffer: Vec::new(),
         };
         let headers = [log.header(0)?, log.header(1)?];
@@ -77,12 +80,18 @@ impl Log {
 
     /// Appends records in one transaction. `false` if there is no room: begin a new log first.
     pub(crate) fn append(&mut self, records: &[Record]) -> io::Result<bool> {
-        self.append_up_to(self.working_bytes(), records)
+        let promised = promised(self.promised, records);
+        self.append_up_to(self.working_bytes().saturating_sub(promised), records)
     }
 
-    /// The same for recovery, which may use all room that there is.
+    /// The same for what recovery cannot do without: it may use all room that there is.
     pub(crate) fn append_in_recovery(&mut self, records: &[Record]) -> io::Result<bool> {
         self.append_up_to(self.half_bytes(), records)
+    }
+
+    /// The same for what it can do without.
+    pub(crate) fn append_dispensable(&mut self, records: &[Record]) -> io::Result<bool> {
+        self.append_up_to(self.half_bytes().saturating_sub(self.promised), records)
     }
 
     fn append_up_to(&mut self, end: u64, records: &[Record]) -> io::Result<bool> {
@@ -107,6 +116,7 @@ impl Log {
         }
         if fits {
             self.tail += len;
+            self.promised = promised(self.promised, records);
             self.next_sequence += records.len() as u64;
         }
         Ok(fits)
@@ -124,7 +134,8 @@ impl Log {
             media::encode(record, sequence, &mut bytes);
         }
         let len = (HALF_HEADER_BYTES + bytes.len()) as u64;
-        if len > self.working_bytes() {
+        let promised = promised(0, records);
+        if len + promised > self.working_bytes() {
             return Ok(false);
         }
         self.clear(start)?;
@@ -137,6 +148,7 @@ impl Log {
         self.area.write(start, &header.encode())?;
         self.half = half;
         self.tail = len;
+        self.promised = promised;
         self.spoiled = 0;
         self.next_sequence = first_sequence + records.len() as u64;
         Ok(true)
@@ -160,9 +172,9 @@ impl Log {
         Ok(())
     }
 
-    /// How full the half is: bytes used, bytes in all but what recovery may need.
+    /// How full the half is: bytes used and promised, bytes in all but what only recovery may use.
     pub(crate) fn fill(&self) -> (u64, u64) {
-        (self.tail, self.working_bytes())
+        (self.tail + self.promised, self.working_bytes())
     }
 
     fn working_bytes(&self) -> u64 {
@@ -207,12 +219,25 @@ impl Log {
             let Next::Record(record, len) = next else {
                 return Ok(records);
             };
+            self.promised = promised(self.promised, std::slice::from_ref(&record));
             records.push(record);
             used += len;
             self.tail += len as u64;
             self.next_sequence += 1;
         }
     }
+}
+
+/// The room that is promised when these are recorded behind what `before` was promised for.
+fn promised(before: u64, records: &[Record]) -> u64 {
+    let one = REMADE_BYTES_MAX as u64;
+    records
+        .iter()
+        .fold(before, |promised, record| match record {
+            Record::Create { .. } => promised + one,
+            Record::Remade { .. } => promised.saturating_sub(one),
+            _ => promised,
+        })
 }
 
 fn damaged(half: u64, found: &str) -> io::Error {
@@ -227,7 +252,8 @@ fn damaged(half: u64, found: &str) -> io::Error {
 pub(crate) mod tests {
     use super::*;
     use crate::metadata::FileId;
-    use crate::names::space::Place;
+    use crate::names::proof::Proof;
+    use crate::names::space::{Creation, Identity, Place};
     use std::sync::Mutex;
 
     /// An area in memory, every write of which is durable.
@@ -295,6 +321,49 @@ pub(crate) mod tests {
         assert_eq!(records_of(&area), [record(5), record(6)]);
         assert!(log.begin(&[]).unwrap());
         assert!(records_of(&area).is_empty());
+    }
+
+    fn identity(number: u64) -> Identity {
+        Identity {
+            device: 1,
+            inode: number,
+            proof: Proof::of_handle(1, &[7; 128], Some(1)),
+        }
+    }
+
+    #[test]
+    fn all_that_was_made_can_be_made_anew_however_full_the_log_is() {
+        let area = MemoryArea::new(128 << 10);
+        let (mut log, _) = Log::open(area.clone()).unwrap();
+        assert!(log.begin(&[]).unwrap());
+        let create = |number| Record::Create {
+            id: FileId(number),
+            identity: identity(number),
+            creation: Creation {
+                mode: libc::S_IFREG | 0o644,
+                user: 0,
+                group: 0,
+                device: 0,
+                target: "".into(),
+            },
+            place: Place {
+                parent: FileId::ROOT,
+                name: "f".into(),
+            },
+        };
+        let mut made = 0;
+        while log.append(&[create(made)]).unwrap() {
+            made += 1;
+        }
+        assert!(made > 200, "{made}");
+        let (mut log, _) = Log::open(area).unwrap();
+        // What recovery can do without does not take their room.
+        while log.append_dispensable(&[Record::Abort]).unwrap() {}
+        for number in 0..made {
+            let (id, identity) = (FileId(number), identity(made + number));
+            let remade = Record::Remade { id, identity };
+            assert!(log.append_in_recovery(&[remade]).unwrap(), "{number}");
+        }
     }
 
     #[test]

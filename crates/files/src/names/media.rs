@@ -35,6 +35,9 @@ const IDENTITY_BYTES_MAX: usize = 8 + 8 + 2 + PROOF_BYTES_MAX;
 const CREATE_BYTES_MAX: usize =
     RECORD_HEADER_BYTES + 8 + IDENTITY_BYTES_MAX + 4 * 3 + 8 + (2 + 4096) + (8 + 2 + 255);
 const _: () = assert!(CREATE_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
+/// Id and identity of what recovery made anew.
+pub(super) const REMADE_BYTES_MAX: usize =
+    (RECORD_HEADER_BYTES + 8 + IDENTITY_BYTES_MAX).next_multiple_of(RECORD_ALIGNMENT_BYTES);
 /// Id, time of change, a name and a value.
 const VALUE_RECORD_BYTES_MAX: usize =
     RECORD_HEADER_BYTES + 8 + 12 + (2 + 255) + (2 + VALUE_BYTES_MAX);

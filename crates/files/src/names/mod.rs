@@ -73,6 +73,8 @@ pub(crate) struct Names<S> {
     inner: Mutex<Inner>,
     /// Changes of attributes.
     changing: Changing,
+    /// That the backing could not be synced, where no caller heard of it.
+    untold: Mutex<Option<io::Error>>,
 }
 
 impl<S> std::fmt::Debug for Names<S> {
@@ -129,6 +131,7 @@ impl<S: NameSpace> Names<S> {
         Ok(Names {
             space,
             changing: Changing::new(),
+            untold: Mutex::new(None),
             inner: Mutex::new(Inner {
                 log,
                 table,
@@ -245,6 +248,18 @@ impl<S: NameSpace> Names<S> {
             .find(identity)
             .and_then(|id| inner.table.node(id));
         node.is_some_and(|node| node.creation.is_some())
+    }
+
+    /// The backing could not be synced, and no caller hears of it now: the next sync of an inode tells it.
+    fn tell_later(&self, error: io::Error) {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.get_or_insert(error);
+    }
+
+    /// What [`Names::tell_later`] was told, once.
+    fn tell(&self) -> io::Result<()> {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.take().map_or(Ok(()), Err)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::MutexGuard;
 
-use super::errors::{damaged, no_room};
+use super::errors::{NotBegun, damaged, is_no_room, no_room};
 use super::log::NextLog;
 use super::record::Record;
 use super::space::NameSpace;
@@ -39,6 +39,18 @@ impl<S: NameSpace> Names<S> {
     /// # Errors
     /// The backing's or the pool's; the old log goes on then.
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
+        Ok(self.try_checkpoint()?)
+    }
+
+    /// The same where no caller hears of errors: the old log goes on, and that the backing could not be synced the next sync of
+    /// an inode tells.
+    pub(crate) fn checkpoint_unheard(&self) {
+        if let Err(NotBegun::Unsynced(error)) = self.try_checkpoint() {
+            self.tell_later(error);
+        }
+    }
+
+    fn try_checkpoint(&self) -> Result<(), NotBegun> {
         let number = {
             let mut inner = self.lock();
             if inner.is_over {
@@ -49,17 +61,22 @@ impl<S: NameSpace> Names<S> {
         };
         let synced_ns = self.space.now_ns();
         let synced = self.sync_for_trim();
-        match number {
+        let is_synced = synced.is_ok();
+        let switched = match number {
             Some(number) => self.lock().switch_log(number, synced, synced_ns),
             None => synced,
-        }
+        };
+        switched.map_err(|error| match is_synced {
+            true => NotBegun::Other(error),
+            false => NotBegun::Unsynced(error),
+        })
     }
 
     /// Locks the names when the log has room for an operation. The backing is synced while they are not locked.
     ///
     /// # Errors
     /// The backing's or the pool's; that there is no room even in a new log, before anything is changed.
-    pub(super) fn lock_with_room(&self) -> io::Result<MutexGuard<'_, Inner>> {
+    pub(super) fn lock_with_room(&self) -> Result<MutexGuard<'_, Inner>, NotBegun> {
         let mut inner = self.lock();
         loop {
             if inner.has_room() {
@@ -68,15 +85,21 @@ impl<S: NameSpace> Names<S> {
             // Another thread's may be in the making: the sync below begins after it was prepared, and will do for it.
             let others = inner.next_log.as_ref().map(|next| next.number);
             let number = others.unwrap_or_else(|| inner.prepare_next_log());
+            let held = inner.held.len();
             drop(inner);
             let synced_ns = self.space.now_ns();
             let synced = self.sync_for_trim();
+            let is_synced = synced.is_ok();
             inner = self.lock();
-            let is_own = others.is_none() && inner.is_next_log(number);
-            inner.switch_log(number, synced, synced_ns)?;
-            // It began with what a log must carry: another would have no less.
-            if is_own && !inner.has_room() {
-                return Err(no_room());
+            // One with what a log must carry alone: another would have no less. What was recorded since, or left the pool, the
+            // next one need not carry.
+            let is_least =
+                others.is_none() && inner.is_least_next_log(number) && inner.held.len() >= held;
+            match inner.switch_log(number, synced, synced_ns) {
+                Err(error) if !is_synced => return Err(NotBegun::Unsynced(error)),
+                Err(error) if is_least || !is_no_room(&error) => return Err(error.into()),
+                Ok(()) if is_least && !inner.has_room() => return Err(no_room().into()),
+                Ok(()) | Err(_) => {}
             }
         }
     }
@@ -91,9 +114,10 @@ impl<S: NameSpace> Names<S> {
 }
 
 impl Inner {
-    fn is_next_log(&self, number: u64) -> bool {
+    /// Whether the next log is this one, and nothing was recorded since it was prepared.
+    fn is_least_next_log(&self, number: u64) -> bool {
         let next = self.next_log.as_ref();
-        next.is_some_and(|next| next.number == number)
+        next.is_some_and(|next| next.number == number && next.records.len() == next.carried)
     }
 
     fn has_room(&self) -> bool {

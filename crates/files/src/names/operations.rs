@@ -69,7 +69,7 @@ impl<S: NameSpace> Names<S> {
                 _ => Ok(()),
             }
         });
-        recorded.map(drop)
+        Ok(recorded.map(drop)?)
     }
 
     /// Gives a held inode one more name: `perform` does it.

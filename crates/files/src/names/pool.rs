@@ -102,7 +102,7 @@ pub(crate) fn checkpoint_in_background(names: &Arc<RealNames>) -> io::Result<()>
             let Some(names) = names.upgrade() else { break };
             if is_asked || names.has_aged() {
                 // What fails goes on with the old log; a caller that finds that full gets an error.
-                drop(names.checkpoint());
+                names.checkpoint_unheard();
             }
         }
     };

@@ -49,13 +49,13 @@ impl RecoveryLog<'_> {
         first: impl Iterator<Item = Record>,
     ) -> io::Result<()> {
         for record in first {
-            if !self.log.append_in_recovery(&[record])? && *self.attempt == Attempt::NotBegun {
+            if !self.log.append_dispensable(&[record])? && *self.attempt == Attempt::NotBegun {
                 *self.attempt = Attempt::WithoutRecord;
             }
         }
         if *self.attempt == Attempt::NotBegun {
             let begins = attempt(space, false);
-            *self.attempt = match self.log.append_in_recovery(&[begins])? {
+            *self.attempt = match self.log.append_dispensable(&[begins])? {
                 true => Attempt::Recorded,
                 false => Attempt::WithoutRecord,
             };
@@ -69,7 +69,7 @@ impl RecoveryLog<'_> {
     /// The pool's.
     pub(super) fn end_attempt<S: NameSpace>(&mut self, space: &S) -> io::Result<()> {
         if *self.attempt == Attempt::Recorded {
-            self.log.append_in_recovery(&[attempt(space, true)])?;
+            self.log.append_dispensable(&[attempt(space, true)])?;
         }
         *self.attempt = Attempt::NotBegun;
         Ok(())

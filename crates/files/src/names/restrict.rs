@@ -16,22 +16,30 @@ use crate::mutants::{Mutant, mutated};
 const NOT_OWNERS_BITS: u32 = 0o077;
 
 impl<S: NameSpace> Names<S> {
-    /// Takes rights, as above, of all that was found. What cannot be kept from others does not get its data: see
-    /// [`Reconciled::is_barred`].
+    /// Takes rights, as above, of all that was found, durably: a power cut must not give new bytes the rights of the old ones. What
+    /// cannot be kept from others does not get its data: see [`Reconciled::is_barred`].
     pub(crate) fn restrict(&self, found: &mut Reconciled<S>) {
+        let mut restricted = Vec::new();
         for subject in subjects(found) {
-            let restricted = match hold_same(&self.space, &found.now, subject.id) {
+            let result = match hold_same(&self.space, &found.now, subject.id) {
                 Ok(Held::It(handle)) => self.restrict_one(&handle, &subject),
                 // What is not there gets nothing.
                 Ok(_) => Ok(()),
                 Err(error) => Err(error),
             };
-            if let Err(error) = restricted {
-                let why = format!(
-                    "{}: others cannot be kept from it ({error})",
-                    subject.path.display()
-                );
-                found.barred.insert(subject.id, why);
+            match result {
+                Ok(()) if subject.wanted.rights.is_some() => restricted.push(subject),
+                Ok(()) => {}
+                Err(error) => bar(found, &subject, &error),
+            }
+        }
+        if restricted.is_empty() {
+            return;
+        }
+        // Also of what has nothing to lose now: a try that was cut short may have taken it in memory alone.
+        if let Err(error) = self.space.sync_all() {
+            for subject in &restricted {
+                bar(found, subject, &error);
             }
         }
     }
@@ -65,15 +73,14 @@ impl<S: NameSpace> Names<S> {
             };
             unless_refused(self.space.change(handle, &change))?;
         }
-        // The files in it get their data, durably, when it keeps others out, durably. A try that was killed may have made it
-        // so only in memory.
-        // And no program that lost its set-id bits may have them again when it has other bytes.
-        let is_program = mode & !narrow & PRIVILEGE_BITS != 0;
-        match subject.is_directory() || is_program {
-            true => self.space.sync_inode(handle),
-            false => Ok(()),
-        }
+        Ok(())
     }
+}
+
+fn bar<S: NameSpace>(found: &mut Reconciled<S>, subject: &Subject, error: &io::Error) {
+    let path = subject.path.display();
+    let why = format!("{path}: others cannot be kept from it ({error})");
+    found.barred.insert(subject.id, why);
 }
 
 /// The rights that both allow.

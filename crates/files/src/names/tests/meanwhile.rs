@@ -1,6 +1,7 @@
 //! Others change names while the log runs: whatever they do, and at every moment, the log can be read again and says what
 //! the table has, and so will the next one.
 
+use super::attributes::ROOT;
 use super::*;
 use crate::names::log::Log;
 use crate::names::reconcile::Outcome;
@@ -236,6 +237,30 @@ fn what_others_exchanged_is_not_removed_after_a_power_cut() {
     // Its data is not dropped: the pool keeps it.
     let is_missing = |outcome| matches!(outcome, Outcome::Missing(_));
     assert!(is_missing(found.outcome(first.0)));
+}
+
+#[test]
+fn what_left_the_pool_while_the_backing_was_synced_takes_no_room() {
+    let world = World::new();
+    let names = Arc::new(world.recover().unwrap());
+    let acquire = |number: usize| {
+        let file = world.made_by_others(ROOT, &format!("file-{number}"), libc::S_IFREG | 0o600);
+        names.acquire(&file, &|| Ok(()))
+    };
+    let mut held = Vec::new();
+    let full = loop {
+        match acquire(held.len()) {
+            Ok(id) => held.push(id),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), io::ErrorKind::StorageFull, "{full}");
+    let releasing = Arc::clone(&names);
+    let released = held.clone();
+    let on_sync = move || released.iter().for_each(|id| releasing.release(*id));
+    world.space.disk.lock().unwrap().on_sync = Some(Arc::new(on_sync));
+    acquire(held.len() + 1).unwrap();
+    world.space.disk.lock().unwrap().on_sync = None;
 }
 
 fn live_among_others(deeds: &[Deed]) -> Result<(), TestCaseError> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::World;
 use super::attributes::{ROOT, change, creation, restore, set};
 use crate::names::attributes::AttributeChange;
-use crate::names::space::NameSpace;
+use crate::names::space::{NameSpace, Renaming};
 use crate::naming::WithoutData;
 
 #[test]
@@ -147,6 +147,46 @@ fn a_directory_keeps_others_out_durably_before_there_is_data_in_it() {
     assert_eq!(world.mode(directory), 0o700);
 }
 
+/// A program whose set-id bits were taken, recorded, before a cut that brought them back.
+fn program_with_bits_again() -> (World, u64) {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let program = world.made_by_others(ROOT, "program", libc::S_IFREG | 0o4755);
+    // What introduces it to the log syncs it.
+    change(&names, program, &set("user.name", b"value"));
+    change(&names, program, &AttributeChange::Mode(0o755));
+    world.cut(false);
+    assert_eq!(world.mode(program), 0o4755);
+    (world, program)
+}
+
+#[test]
+fn what_a_try_that_was_killed_took_in_memory_is_taken_durably_by_the_next() {
+    let (world, program) = program_with_bits_again();
+    // All that the killed one did.
+    world
+        .space
+        .change(&program, &AttributeChange::Mode(0o755))
+        .unwrap();
+    let (_, found) = world.names_recovered();
+    assert!(found.barred.is_empty());
+    // A power cut behind the program's data.
+    world.cut(false);
+    assert_eq!(world.mode(program), 0o755);
+}
+
+#[test]
+fn what_cannot_be_made_durable_before_the_data_gets_none() {
+    let (world, _) = program_with_bits_again();
+    world.space.disk.lock().unwrap().failing_syncs = 1;
+    let (_, found) = world.names_recovered();
+    let barred: Vec<&String> = found.barred.values().collect();
+    assert!(
+        barred.len() == 1 && barred[0].starts_with("program: others cannot be kept from it"),
+        "{barred:?}"
+    );
+}
+
 #[test]
 fn rights_are_taken_before_the_data_and_given_behind_it() {
     let world = World::new();
@@ -220,12 +260,67 @@ fn what_cannot_be_looked_for_is_told_and_the_rest_is_done() {
     world.cut(false);
     world.space.disk.lock().unwrap().fails_to_seek = true;
     let (names, mut found) = world.names_recovered();
-    restore(&names, &mut found);
-    assert_eq!(found.attributes_left, 1);
+    // Another time it may be found: its attributes are not given up.
+    let failed = names.restore(&mut found, &Default::default());
     assert!(
-        found.complaints[0].contains("could not be restored"),
-        "{:?}",
-        found.complaints
+        failed.len() == 1 && failed[0].contains("could not be restored"),
+        "{failed:?}"
     );
+    assert_eq!(found.complaints, [""; 0]);
     assert_eq!(world.mode(other), 0o600);
+}
+
+#[test]
+fn a_value_that_cannot_be_read_now_is_nobody_elses() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let file = world.file("file");
+    change(&names, file, &set("user.name", b"value"));
+    drop(names);
+    // What others did moved its time of change.
+    world.others_change(file, &set("user.other", b"theirs"));
+    world.cut(true);
+    world.space.disk.lock().unwrap().unreadable = Some(file);
+    let recovered = world.names_opened().recover(&Default::default());
+    let error = recovered.map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("file: its extended attributes cannot be read"),
+        "{text}"
+    );
+    world.space.disk.lock().unwrap().unreadable = None;
+    let (names, mut found) = world.names_recovered();
+    assert!(found.others.is_empty(), "{:?}", found.others);
+    restore(&names, &mut found);
+}
+
+#[test]
+fn a_search_that_failed_in_part_is_no_search_unless_all_was_found() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    let file = world.file("file");
+    let with_data = HashSet::from([names.acquire(&file, &|| Ok(())).unwrap()]);
+    drop(names);
+    let (from, to) = (OsStr::new("file"), OsStr::new("moved"));
+    let moved = world
+        .space
+        .rename((&ROOT, from), (&ROOT, to), Renaming::Replace);
+    moved.unwrap();
+    world.cut(true);
+    world.space.disk.lock().unwrap().can_seek = false;
+    let recover = |unseen_error| {
+        world.space.disk.lock().unwrap().unseen_error = unseen_error;
+        world.names_opened().recover(&with_data).map(drop)
+    };
+    recover(libc::EIO).unwrap();
+    world.space.remove(&ROOT, to, false).unwrap();
+    let error = recover(libc::EIO).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("not all directories could be searched"),
+        "{error}"
+    );
+    // A mount that is dead for good hides nothing of ours.
+    recover(libc::ENOTCONN).unwrap();
 }

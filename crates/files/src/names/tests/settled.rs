@@ -248,3 +248,21 @@ fn what_the_next_log_must_carry_may_fill_it() {
     let file = world.file("file");
     names.acquire(&file, &|| Ok(())).unwrap();
 }
+
+#[test]
+fn a_sync_that_failed_while_a_change_was_recorded_is_told_by_the_next_one() {
+    let world = World::new();
+    let names = world.recover().unwrap();
+    // What introduces it to the log syncs it.
+    let file = world.made_by_others(ROOT, "file", libc::S_IFREG | 0o644);
+    let mode = AttributeChange::Mode(0o600);
+    world.space.disk.lock().unwrap().failing_syncs = 1;
+    assert!(!names.change(&file, &mode).unwrap());
+    world.settle(&names, file).unwrap_err();
+    world.settle(&names, file).unwrap();
+    // So is one in the background.
+    world.space.disk.lock().unwrap().failing_syncs = 1;
+    names.checkpoint_unheard();
+    world.settle(&names, file).unwrap_err();
+    world.settle(&names, file).unwrap();
+}
