@@ -17,7 +17,7 @@ use indicatif::ProgressBar;
 use parking_lot::Mutex;
 
 use crate::measuring::styled_bar;
-use crate::tvarak::costs::estimate_ms;
+use crate::tvarak::costs::{estimate_ms, is_dear};
 use crate::tvarak::store::{Common, Kept, Store};
 
 const BAR: &str = "[{bar:30}] {percent} %, {elapsed}, about {eta} left, {wide_msg}";
@@ -54,20 +54,24 @@ fn prepared(shared: &Shared, parameters: &Parameters, cell: &Cell) -> Option<Arc
     }
 }
 
-/// All of a seed before the next. Of these, cells together that share what they are filled with, and else the shortest first: a run
-/// that is interrupted has most of them.
+/// All of a seed before the next. Of these the dear ones last; before them, cells together that share what they are filled with, and else
+/// the shortest first: a run that is interrupted has most of them.
 fn ordered(cells: Vec<(u64, &Cell)>) -> Vec<(u64, &Cell)> {
     let group_ms = |one: &Cell| {
         let alike = cells.iter().filter(|(_, cell)| shares(cell, one));
-        alike.map(|(ms, _)| ms).sum::<u64>()
+        let ms = alike.map(|(ms, _)| *ms);
+        ms.filter(|ms| !is_dear(*ms)).sum::<u64>()
     };
-    let mut ordered: Vec<(u64, u64, &Cell)> = cells
-        .iter()
-        .map(|(ms, cell)| (group_ms(cell), *ms, *cell))
-        .collect();
-    ordered.sort_by_key(|(group_ms, ms, cell)| (cell.seed, *group_ms, cell.workload.as_str(), *ms));
-    let cells = ordered.into_iter();
-    cells.map(|(_, ms, cell)| (ms, cell)).collect()
+    let order_ms = |ms: u64, cell: &Cell| match is_dear(ms) {
+        true => (true, ms),
+        false => (false, group_ms(cell)),
+    };
+    let mut ordered = cells.clone();
+    ordered.sort_by_cached_key(|(ms, cell)| {
+        let (is_dear, order_ms) = order_ms(*ms, cell);
+        (cell.seed, is_dear, order_ms, cell.workload.as_str(), *ms)
+    });
+    ordered
 }
 
 impl Cells<'_> {
@@ -170,5 +174,33 @@ impl Cells<'_> {
             Ok(Err(NoOutcome::Lost(loss))) => Ok(Some(loss.to_string())),
             Err(_) => Ok(Some("the simulator stopped; what it said is above".into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_tvarak::Design;
+    use forebay_tvarak::figures::plan::Figure;
+
+    #[test]
+    fn dear_cells_come_last_and_the_others_of_a_program_together() {
+        let all = Figure::Fig8.cells(2);
+        let cost_ms = |cell: &Cell| match (cell.workload, cell.design) {
+            (Workload::Program(_), Design::RegionsSync | Design::Passes) => 600_000,
+            (Workload::Stream(_), _) => 10_000,
+            _ => 60_000,
+        };
+        let ordered = ordered(all.iter().map(|cell| (cost_ms(cell), cell)).collect());
+        assert_eq!(ordered.len(), all.len());
+        let place = |(ms, cell): &(u64, &Cell)| (cell.seed, is_dear(*ms));
+        assert!(ordered.is_sorted_by_key(place));
+        // Of a seed each program is met once among those that are not dear.
+        let cheap = ordered.iter().filter(|(ms, _)| !is_dear(*ms));
+        let mut met: Vec<_> = cheap.map(|(_, cell)| (cell.seed, cell.workload)).collect();
+        met.dedup();
+        let is_new = |(at, met_now): (usize, _)| !met[..at].contains(met_now);
+        assert!(met.iter().enumerate().all(is_new));
+        assert!(matches!(ordered[0].1.workload, Workload::Stream(_)));
     }
 }

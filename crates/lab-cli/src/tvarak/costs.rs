@@ -16,13 +16,22 @@ const STEP_US: [(&str, f64); 5] = [
     ("", 45.0),
 ];
 
-/// How many times that a design takes.
+/// How many times that a design takes, as most workloads have it at the paper's size.
 fn times(design: Design) -> f64 {
     match design {
         Design::Baseline => 1.0,
-        Design::Naive => 6.0,
+        Design::Naive | Design::RegionsSync => 20.0,
+        Design::Passes | Design::Regions | Design::TxbPage => 3.0,
         _ => 2.0,
     }
+}
+
+/// A cell that takes longer is dear: filling its program's regions once more is little beside it.
+const DEAR_MS: u64 = 3 * 60_000;
+
+/// Whether a cell that will take so long comes after all others of its seed.
+pub fn is_dear(ms: u64) -> bool {
+    ms > DEAR_MS
 }
 
 /// Milliseconds that a cell will take.

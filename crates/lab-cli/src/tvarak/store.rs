@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use forebay_tvarak::Parameters;
-use forebay_tvarak::figures::cell::{Cell, VERSION, digest_of};
+use forebay_tvarak::figures::cell::Cell;
 use forebay_tvarak::figures::measured::Measured;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -170,14 +170,7 @@ fn cost_name(workload: &str, design: &str) -> String {
 
 /// Everything that an outcome depends on; none where there is no such machine.
 fn key(common: Common<'_>, cell: &Cell) -> Option<String> {
-    let parameters = cell
-        .parameters(common.parameters, common.scale_divisor)
-        .ok()?;
-    let (digest, name) = (digest_of(&parameters), cell.name());
-    Some(format!(
-        "{VERSION} {digest} 1/{} {name}",
-        common.scale_divisor
-    ))
+    cell.key(common.parameters, common.scale_divisor).ok()
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub struct DuelShape {
 }
 
 /// Divisions that are compared.
-const DIVISIONS: usize = 5;
+const DIVISIONS: usize = 6;
 /// A division that is cheaper by one part in so many is no accident of the prices: it needs no trial.
 const CLEARLY: f64 = 64.0;
 /// Lines of redundancy that are changed for a line that is written back (§3.4).
@@ -79,13 +79,17 @@ impl Duel {
     /// One whose sets are divided as `fixed` until shadows show better.
     pub fn new(shape: DuelShape, fixed: Division) -> Duel {
         let of = |redundancy, diffs| Division { redundancy, diffs };
-        let more = fixed.redundancy * 2;
+        let more =
+            |times: u32| (fixed.redundancy * times).min(shape.ways.saturating_sub(fixed.diffs + 1));
+        // The application keeps a way. Of two that cost the same, the first: more ways of redundancy cost the same as fewer while shadows are being filled, and more
+        // fit sooner.
         let divisions = [
             fixed,
             of(1, fixed.diffs),
             of(fixed.redundancy, 0),
             of(1, 0),
-            of(more, fixed.diffs),
+            of(more(4), fixed.diffs),
+            of(more(2), fixed.diffs),
         ];
         let shadowed = shape.shadowed_sets.min(shape.bank_sets) * shape.banks;
         let lines = divisions.map(|division| LineShadow::new(shadowed, shape.ways, division));
@@ -169,7 +173,7 @@ impl Duel {
     }
 
     fn decide(&mut self) {
-        match self.pace.end_round(self.winner) {
+        match self.pace.end_round() {
             Next::Stay => {}
             Next::Take(division) => self.winner = division,
             Next::Choose => {
@@ -178,10 +182,10 @@ impl Duel {
                 let is_clear = self.cost(cheapest) + own / CLEARLY < own;
                 if is_clear {
                     self.pace.restart();
-                } else if cheapest != self.winner {
-                    self.pace.change(self.winner);
+                    self.winner = cheapest;
+                } else if cheapest != self.winner && self.pace.change(self.winner) {
+                    self.winner = cheapest;
                 }
-                self.winner = cheapest;
             }
         }
         self.lines.iter_mut().for_each(LineShadow::fade);
@@ -341,11 +345,11 @@ mod tests {
 
     #[test]
     fn redundancy_gets_ways_that_spare_waiting() {
-        for (waited_cycles, redundancy) in [(0, 2), (500, 4)] {
+        for (waited_cycles, redundancy) in [(0, 2), (500, 8)] {
             let mut duel = duel();
             for round in 0..1000 {
                 for set in 0..256 {
-                    duel.asked_for_redundancy(set, round % 4, true);
+                    duel.asked_for_redundancy(set, round % 8, true);
                     duel.changed(set, round);
                 }
                 duel.accessed_redundancy(true);

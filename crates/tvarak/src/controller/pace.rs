@@ -2,8 +2,7 @@
 //!
 //! Shadows price what they count, and no price is right for every program. So a change is on trial for some rounds: look-ups of
 //! the LLC a cycle, which are the cores' work, are compared with those before it. If there are fewer, the change is taken back, and
-//! the next one waits twice as long. The first changes come before there is anything to compare with: there the division before them is
-//! tried afterwards.
+//! the next one waits twice as long. As long as there is nothing to compare with, none is tried.
 
 /// Look-ups and the time of a round's end.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +29,7 @@ pub enum Next {
     Stay,
     /// Shadows may choose another.
     Choose,
-    /// Back to this one, or on to try it.
+    /// Back to this one.
     Take(usize),
 }
 
@@ -43,10 +42,6 @@ pub struct Pace {
     /// The end of each of the last rounds, so many and one.
     marks: std::collections::VecDeque<Mark>,
     trial: Option<Trial>,
-    /// The division that was left before there was anything to compare with.
-    unseen: Option<usize>,
-    /// Rounds so far: in the first ones shadows choose as they like, for caches are being filled.
-    ended_rounds: u64,
     /// Rounds for which no change is tried once the next trial has ended.
     pause_rounds: u64,
     paused_rounds: u64,
@@ -60,8 +55,6 @@ impl Pace {
             now: Mark::default(),
             marks: std::iter::once(Mark::default()).collect(),
             trial: None,
-            unseen: None,
-            ended_rounds: 0,
             pause_rounds: rounds,
             paused_rounds: 0,
         }
@@ -84,11 +77,10 @@ impl Pace {
     }
 
     /// A round ends.
-    pub fn end_round(&mut self, winner: usize) -> Next {
+    pub fn end_round(&mut self) -> Next {
         if self.rounds == 0 {
             return Next::Choose;
         }
-        self.ended_rounds += 1;
         self.marks.push_back(self.now);
         if self.marks.len() as u64 - 1 > self.rounds {
             self.marks.pop_front();
@@ -101,13 +93,7 @@ impl Pace {
             return self.settle();
         }
         self.paused_rounds = self.paused_rounds.saturating_sub(1);
-        if let (Some(other), Some(_)) = (self.unseen, self.rate()) {
-            self.unseen = None;
-            self.change(winner);
-            return Next::Take(other);
-        }
-        let is_first_looked_at = self.unseen.is_some() && self.ended_rounds > self.rounds / 4;
-        match is_first_looked_at || self.paused_rounds > 0 {
+        match self.paused_rounds > 0 {
             true => Next::Stay,
             false => Next::Choose,
         }
@@ -129,29 +115,22 @@ impl Pace {
 
     /// Sets are divided in another way from now on, of which no trial is asked.
     pub fn restart(&mut self) {
-        self.unseen = None;
         self.marks = std::iter::once(self.now).collect();
     }
 
-    /// Sets are divided in another way from now on than in this one.
-    pub fn change(&mut self, from: usize) {
-        if self.rounds == 0 {
-            return;
-        }
-        match self.rate() {
-            Some(before) => {
-                self.trial = Some(Trial {
-                    from,
-                    // What the change itself costs is not compared.
-                    rounds_left: self.rounds.saturating_add(self.rounds / 4),
-                    before,
-                });
-            }
-            None => {
-                self.unseen = self.unseen.or(Some(from));
-                self.marks = std::iter::once(self.now).collect();
-            }
-        }
+    /// Sets are to be divided in another way than in this one, on trial: whether they may be. They may not while there is nothing to
+    /// compare with.
+    pub fn change(&mut self, from: usize) -> bool {
+        let Some(before) = self.rate() else {
+            return false;
+        };
+        self.trial = (self.rounds > 0).then(|| Trial {
+            from,
+            // What the change itself costs is not compared.
+            rounds_left: self.rounds.saturating_add(self.rounds / 4),
+            before,
+        });
+        true
     }
 }
 
@@ -160,14 +139,14 @@ mod tests {
     use super::*;
 
     /// Rounds of a hundred look-ups, each of so many cycles.
-    fn go_on(pace: &mut Pace, now: &mut u64, rounds: u64, cycles: u64, winner: usize) -> Vec<Next> {
+    fn go_on(pace: &mut Pace, now: &mut u64, rounds: u64, cycles: u64) -> Vec<Next> {
         let mut nexts = Vec::new();
         for _ in 0..rounds {
             for _ in 0..100 {
                 *now += cycles;
                 pace.looked_up(*now);
             }
-            nexts.push(pace.end_round(winner));
+            nexts.push(pace.end_round());
         }
         nexts
     }
@@ -175,13 +154,13 @@ mod tests {
     #[test]
     fn a_change_that_slows_cores_down_is_taken_back_and_the_next_waits_twice_as_long() {
         let (mut pace, mut now) = (Pace::new(8), 0);
-        assert_eq!(go_on(&mut pace, &mut now, 8, 50, 0), [Next::Choose; 8]);
+        assert_eq!(go_on(&mut pace, &mut now, 8, 50), [Next::Choose; 8]);
         for pause_rounds in [8, 16] {
-            pace.change(0);
-            let nexts = go_on(&mut pace, &mut now, 10, 51, 3);
+            assert!(pace.change(0));
+            let nexts = go_on(&mut pace, &mut now, 10, 51);
             assert_eq!(nexts[..9], [Next::Stay; 9]);
             assert_eq!(nexts[9], Next::Take(0));
-            let nexts = go_on(&mut pace, &mut now, pause_rounds, 50, 0);
+            let nexts = go_on(&mut pace, &mut now, pause_rounds, 50);
             let first = nexts.iter().position(|next| *next == Next::Choose);
             assert_eq!(first, Some(pause_rounds as usize - 1));
         }
@@ -190,21 +169,27 @@ mod tests {
     #[test]
     fn one_that_does_not_stays() {
         let (mut pace, mut now) = (Pace::new(8), 0);
-        go_on(&mut pace, &mut now, 8, 50, 0);
-        pace.change(0);
-        assert_eq!(go_on(&mut pace, &mut now, 10, 49, 3), [Next::Stay; 10]);
+        go_on(&mut pace, &mut now, 8, 50);
+        assert!(pace.change(0));
+        assert_eq!(go_on(&mut pace, &mut now, 10, 49), [Next::Stay; 10]);
     }
 
     #[test]
-    fn after_a_change_before_anything_was_seen_the_other_is_tried() {
+    fn before_there_is_anything_to_compare_with_none_is_tried() {
         let (mut pace, mut now) = (Pace::new(8), 0);
-        go_on(&mut pace, &mut now, 1, 80, 0);
-        pace.change(0);
-        let nexts = go_on(&mut pace, &mut now, 8, 50, 3);
-        assert_eq!(nexts[0], Next::Choose);
-        assert_eq!(nexts[1..7], [Next::Stay; 6]);
-        assert_eq!(nexts[7], Next::Take(0));
-        let nexts = go_on(&mut pace, &mut now, 10, 51, 0);
-        assert_eq!(nexts.last(), Some(&Next::Take(3)));
+        go_on(&mut pace, &mut now, 7, 80);
+        assert!(!pace.change(0));
+        go_on(&mut pace, &mut now, 1, 80);
+        assert!(pace.change(0));
+        // Nor while caches are filled after a change that needed no trial.
+        pace.restart();
+        assert!(!pace.change(0));
+    }
+
+    #[test]
+    fn with_no_rounds_nothing_is_on_trial() {
+        let (mut pace, mut now) = (Pace::new(0), 0);
+        assert!(pace.change(0));
+        assert_eq!(go_on(&mut pace, &mut now, 2, 50), [Next::Choose; 2]);
     }
 }
