@@ -19,7 +19,8 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdCleanPointBeforeSync
         | Mutant::SsdPublishedOutOfOrder
         | Mutant::SsdVolumeRowUnsynced
-        | Mutant::SsdVolumeFreedWithItsBlocks => 5_000,
+        | Mutant::SsdVolumeFreedWithItsBlocks
+        | Mutant::SsdRoundWritesWhatWas => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped
         | Mutant::SsdAckOutOfOrder

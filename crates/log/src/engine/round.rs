@@ -180,7 +180,10 @@ impl Log {
         }
         let blocks = blocks.split_off(blocks.len().saturating_sub(BROUGHT_AT_ONCE));
         let zeroes = zeroes.split_off(zeroes.len().saturating_sub(BROUGHT_AT_ONCE));
-        let dirty = self.lock().dirty_now(zeroes, blocks);
+        let mut dirty = self.lock().dirty_now(zeroes, blocks);
+        // A range stays in the table until it is synced, and each block that was in it brings it along.
+        let brought = &round.brought.zeroes;
+        dirty.0.retain(|range| !brought.contains(range));
         if dirty.0.is_empty() && dirty.1.is_empty() {
             return Ok(true);
         }

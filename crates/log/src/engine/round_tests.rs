@@ -8,6 +8,7 @@ use crate::shadow::{Image, ShadowDevice, ShadowState};
 use crate::transaction::Transaction;
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 const SEGMENT_PAGES: u32 = 128;
@@ -15,12 +16,15 @@ const SEGMENT_PAGES: u32 = 128;
 const BLOCKS: u64 = 600;
 
 #[derive(Default)]
-struct Disk(Mutex<HashMap<u64, Vec<u8>>>);
+struct Disk {
+    blocks: Mutex<HashMap<u64, Vec<u8>>>,
+    zeroed: AtomicU64,
+}
 
 impl Disk {
     /// The first byte of a block.
     fn first(&self, block: u64) -> u8 {
-        self.0
+        self.blocks
             .lock()
             .unwrap()
             .get(&block)
@@ -35,13 +39,14 @@ impl Backing for Disk {
     }
 
     fn write(&self, block: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.lock().unwrap().insert(block, bytes.to_vec());
+        self.blocks.lock().unwrap().insert(block, bytes.to_vec());
         Ok(())
     }
 
     fn zero(&self, first: u64, count: u64) -> io::Result<()> {
         let is_out = |block: &u64, _: &mut Vec<u8>| !(first..first + count).contains(block);
-        self.0.lock().unwrap().retain(is_out);
+        self.blocks.lock().unwrap().retain(is_out);
+        self.zeroed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -144,5 +149,23 @@ fn what_is_zeroed_or_carried_forward_meanwhile_is_on_the_backing_when_a_flush_en
     assert!(left.is_some_and(|left| left > 0), "{left:?} were left");
     assert_eq!((disk.first(last - 1), disk.first(last)), (0, 0));
     assert!((0..last - 1).all(|block| disk.first(block) == 1));
+    assert_eq!(log.usage(1).1, 0);
+}
+
+#[test]
+fn a_range_that_is_zeroed_while_a_flush_runs_is_zeroed_once_on_the_backing() {
+    let (log, disk) = pool();
+    let mut is_first = true;
+    let flushed = log.write_back_watched(1, &mut |_| {
+        if std::mem::take(&mut is_first) {
+            let mut transaction = Transaction::new();
+            transaction.zero(1, 0, BLOCKS).unwrap();
+            log.commit(transaction).unwrap();
+        }
+        true
+    });
+    assert!(flushed.unwrap());
+    assert_eq!(disk.zeroed.load(Ordering::Relaxed), 1);
+    assert!((0..BLOCKS).all(|block| disk.first(block) == 0));
     assert_eq!(log.usage(1).1, 0);
 }
