@@ -36,40 +36,6 @@ impl From<NotBegun> for io::Error {
     }
 }
 
-/// What no later recovery could do either.
-pub(super) fn is_refusal(error: &io::Error) -> bool {
-    let refusals = [
-        libc::EPERM,
-        libc::EACCES,
-        libc::EOPNOTSUPP,
-        libc::EINVAL,
-        libc::EOVERFLOW,
-        libc::E2BIG,
-        libc::ERANGE,
-    ];
-    is_one_of(error, &refusals)
-}
-
-/// What another try may not meet again.
-pub(super) fn may_pass(error: &io::Error) -> bool {
-    let passing = [
-        libc::EINTR,
-        libc::EAGAIN,
-        libc::EIO,
-        libc::EMFILE,
-        libc::ENFILE,
-        libc::ENOBUFS,
-        libc::ENOMEM,
-        libc::ETIMEDOUT,
-    ];
-    is_one_of(error, &passing)
-}
-
-fn is_one_of(error: &io::Error, numbers: &[i32]) -> bool {
-    let number = error.raw_os_error();
-    number.is_some_and(|number| numbers.contains(&number))
-}
-
 /// It would say what cannot be.
 pub(super) fn refused(found: &str) -> io::Error {
     let text = format!(

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::attributes::{Attributes, Theirs};
-use super::errors::is_refusal;
 use super::locate::{Held, Located, hold_same};
 use super::media::IDS_MAX;
 use super::record::Record;
@@ -24,7 +23,7 @@ use crate::mutants::{Mutant, mutated};
 /// change. Where the log has no room for that, the next recovery decides anew, and takes what this one did for others'.
 ///
 /// # Errors
-/// The pool's; it cannot be told now what an inode has: nothing is changed then, and another try may tell.
+/// The pool's.
 pub(super) fn judge<S: NameSpace>(
     space: &S,
     table: &Table,
@@ -45,8 +44,7 @@ pub(super) fn judge<S: NameSpace>(
         is_any = true;
         // Others may have come to it again since an earlier recovery.
         let known = table.others.get(&id).copied().unwrap_or_default();
-        let mut theirs = theirs(space, table, now, (id, &wanted), seen)
-            .map_err(|error| untold(table, now, id, &error))?;
+        let mut theirs = theirs(space, table, now, (id, &wanted), seen);
         // One that it was made with it had from the start.
         let is_told = node.attributes.rights.is_some();
         theirs.restarted = theirs.rights && is_told && seen.changed_ns >= space.booted_ns();
@@ -77,7 +75,7 @@ fn theirs<S: NameSpace>(
     now: &Located<S::Handle>,
     (id, wanted): (FileId, &Attributes),
     seen: &Seen,
-) -> io::Result<Theirs> {
+) -> Theirs {
     let is_later = wanted
         .changed
         .is_none_or(|known_ns| seen.changed_ns > known_ns);
@@ -85,44 +83,19 @@ fn theirs<S: NameSpace>(
         || is_recoverys(space, table, seen.changed_ns)
         || mutated(Mutant::FilesOthersChangeUndone)
     {
-        return Ok(Theirs::default());
+        return Theirs::default();
     }
     let rights = wanted.has_other_rights(seen);
-    Ok(Theirs {
+    Theirs {
         rights,
         restarted: false,
-        values: rights || are_values_theirs(space, now, id, wanted)?,
-    })
-}
-
-/// What is refused for good decides; any other error would make final what another try may see otherwise.
-fn are_values_theirs<S: NameSpace>(
-    space: &S,
-    now: &Located<S::Handle>,
-    id: FileId,
-    wanted: &Attributes,
-) -> io::Result<bool> {
-    let handle = match hold_same(space, now, id) {
-        Ok(Held::It(handle)) => handle,
-        Err(error) if !is_refusal(&error) => return Err(error),
-        // What is not there any more, or not for us, gets nothing.
-        _ => return Ok(false),
-    };
-    match has_other_values(space, &handle, wanted) {
-        Err(error) if is_refusal(&error) => Ok(true),
-        judged => judged,
+        values: rights
+            || match hold_same(space, now, id) {
+                Ok(Held::It(handle)) => has_other_values(space, &handle, wanted).unwrap_or(true),
+                // What is not there any more gets nothing.
+                _ => false,
+            },
     }
-}
-
-fn untold<H>(table: &Table, now: &Located<H>, id: FileId, error: &io::Error) -> io::Error {
-    let at = now.at.get(&id).and_then(|at| at.first());
-    let path = at.map_or_else(|| format!("file {id}").into(), |place| table.path_of(place));
-    let text = format!(
-        "{}: its extended attributes cannot be read, so it is not known whether others have changed them ({error}); nothing was \
-         changed: recover again or, where that stays so, repair or remove it first",
-        path.display()
-    );
-    io::Error::new(error.kind(), text)
 }
 
 fn has_other_values<S: NameSpace>(

@@ -36,8 +36,6 @@ pub(super) struct Located<H> {
     pub seen: HashMap<FileId, Seen>,
     /// What could not be looked for, in words.
     pub complaints: Vec<String>,
-    /// The same of what another try may find.
-    pub failures: Vec<String>,
     /// Devices, as the log calls them, that have been mounted all the time: the kernel kept everything
     /// that was done there, and where things are now is where they belong.
     pub unbroken: HashSet<u64>,
@@ -111,7 +109,6 @@ pub(super) fn look_at_names<'a, S: NameSpace>(
             elsewhere: BTreeMap::new(),
             seen: HashMap::new(),
             complaints: Vec::new(),
-            failures: Vec::new(),
             unbroken: HashSet::new(),
         },
     };

@@ -425,13 +425,13 @@ impl<'a, S: NameSpace> Work<'a, '_, S> {
         let is_last = self.now.at.get(&id).is_some_and(|at| at.len() == 1);
         // It may have names that the log does not know, and attributes that are to be restored.
         let held = match is_last && !node.attributes.is_empty() {
-            true => self.now.hold(self.space, id)?,
+            true => self.now.hold(self.space, id).ok().flatten(),
             false => None,
         };
         let handle = &self.now.handles[&place.parent];
         self.space.remove(handle, &place.name, is_directory)?;
         if let Some(held) = held
-            && self.space.seen(&held)?.links > 0
+            && self.space.seen(&held).is_ok_and(|seen| seen.links > 0)
         {
             self.now.elsewhere.insert(id, held);
         }

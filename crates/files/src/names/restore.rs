@@ -13,7 +13,6 @@ use rustix::fs::XattrFlags;
 
 use super::Names;
 use super::attributes::{ACCESS_LIST, AttributeChange, Rights};
-use super::errors::is_refusal;
 use super::locate::{Held, hold_same};
 use super::reconcile::Reconciled;
 use super::space::{KIND_BITS, NameSpace, PRIVILEGE_BITS};
@@ -33,7 +32,7 @@ impl<S: NameSpace> Names<S> {
         let saved: Vec<Subject> = saved.collect();
         // The error of the recovery says what is kept; what is barred may have no data that is.
         subjects.retain(|subject| !without.kept.contains(&subject.id));
-        let mut failed: BTreeSet<String> = found.now.failures.iter().cloned().collect();
+        let mut failed = BTreeSet::new();
         subjects.retain(|subject| {
             let why = found.is_barred(subject.id);
             failed.extend(why.map(str::to_owned));
@@ -209,4 +208,20 @@ fn could_not(subject: &Subject, what: &str, why: &str) -> String {
         "{}: its {what} could not be restored ({why})",
         subject.path.display()
     )
+}
+
+/// What no later recovery could do either.
+fn is_refusal(error: &io::Error) -> bool {
+    let refusals = [
+        libc::EPERM,
+        libc::EACCES,
+        libc::EOPNOTSUPP,
+        libc::EINVAL,
+        libc::EOVERFLOW,
+        libc::E2BIG,
+        libc::ERANGE,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|number| refusals.contains(&number))
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 
-use super::errors::{is_refusal, may_pass};
 use super::locate::{Located, Search, look_at_names};
 use super::space::{NameSpace, Sought};
 use super::table::Table;
@@ -53,10 +52,7 @@ fn seek_moved<S: NameSpace>(
                 // It has no name that the log knows, and no data.
                 Err(error) if !search.must_be_found(id, with_data) => {
                     let left = format!("file {id}: its attributes could not be restored ({error})");
-                    match is_refusal(&error) {
-                        true => search.found.complaints.push(left),
-                        false => search.found.failures.push(left),
-                    }
+                    search.found.complaints.push(left);
                 }
                 Err(error) => return Err(error),
             }
@@ -131,42 +127,32 @@ impl<S: NameSpace> Search<'_, S> {
     fn walk(&mut self, mut wanted: BTreeSet<FileId>) -> io::Result<()> {
         let mut open: VecDeque<S::Handle> = self.found.handles.values().cloned().collect();
         let mut seen_directories = HashSet::new();
-        let mut failed = Failed::default();
         while let Some(directory) = open.pop_front() {
             if wanted.is_empty() {
                 break;
             }
-            let Some(seen) = failed.unless_refused(self.space.seen(&directory))? else {
+            let Some(seen) = unless_refused(self.space.seen(&directory))? else {
                 continue;
             };
             if !seen_directories.insert(seen.identity) {
                 continue;
             }
-            let names = failed.unless_refused(self.space.names(&directory, ""))?;
-            let names = names.unwrap_or_default();
+            let names = unless_refused(self.space.names(&directory, ""))?.unwrap_or_default();
             for name in names.iter().filter(|name| *name != "." && *name != "..") {
-                let place = (&directory, name.as_os_str());
-                self.visit(place, &mut wanted, &mut open, &mut failed)?;
+                self.visit(&directory, name, &mut wanted, &mut open)?;
             }
         }
-        match failed.first.filter(|_| !wanted.is_empty()) {
-            // It may be where that was.
-            Some(error) => Err(not_searched(wanted.len(), &error)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn visit(
         &mut self,
-        (directory, name): (&S::Handle, &OsStr),
+        directory: &S::Handle,
+        name: &OsStr,
         wanted: &mut BTreeSet<FileId>,
         open: &mut VecDeque<S::Handle>,
-        failed: &mut Failed,
     ) -> io::Result<()> {
-        let Some(seen) = failed
-            .unless_refused(self.space.look(directory, name))?
-            .flatten()
-        else {
+        let Some(seen) = unless_refused(self.space.look(directory, name))?.flatten() else {
             return Ok(());
         };
         let found = self.who_is(&seen, |id, _| wanted.contains(&id));
@@ -174,7 +160,7 @@ impl<S: NameSpace> Search<'_, S> {
         if found.is_none() && !goes_on {
             return Ok(());
         }
-        let Some(handle) = failed.unless_refused(self.space.hold(directory, name))? else {
+        let Some(handle) = unless_refused(self.space.hold(directory, name))? else {
             return Ok(());
         };
         if goes_on {
@@ -187,33 +173,11 @@ impl<S: NameSpace> Search<'_, S> {
     }
 }
 
-/// What a search could not look at.
-#[derive(Default)]
-struct Failed {
-    /// The first error that another try may not meet.
-    first: Option<io::Error>,
-}
-
-impl Failed {
-    /// What the system refuses is passed over: among what is looked at are things of others, a mount that is
-    /// dead or a directory that is not for us to see, and they must not keep files from their data.
-    fn unless_refused<T>(&mut self, found: io::Result<T>) -> io::Result<Option<T>> {
-        match found {
-            Err(error) if error.raw_os_error().is_some() => {
-                if may_pass(&error) {
-                    self.first.get_or_insert(error);
-                }
-                Ok(None)
-            }
-            found => found.map(Some),
-        }
+/// What the system refuses is passed over: among what is looked at are things of others, a mount that is
+/// dead or a directory that is not for us to see, and they must not keep files from their data.
+fn unless_refused<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.raw_os_error().is_some() => Ok(None),
+        found => found.map(Some),
     }
-}
-
-fn not_searched(missing: usize, error: &io::Error) -> io::Error {
-    let text = format!(
-        "{missing} files with data are under no name that they had, and not all directories could be searched ({error}); \
-         recover again or, where that stays so, unmount or remove what cannot be read"
-    );
-    io::Error::new(error.kind(), text)
 }

@@ -91,8 +91,8 @@ impl World {
         self.tree().value(uid, name)
     }
 
-    /// Names that are not recovered.
-    pub(super) fn names_opened(&self) -> Names<ModelSpace> {
+    /// Up to where data would be written.
+    pub(super) fn names_recovered(&self) -> (Names<ModelSpace>, Reconciled<ModelSpace>) {
         let draw = {
             let next = Arc::clone(&self.next_id);
             Box::new(move || {
@@ -101,12 +101,7 @@ impl World {
                 ))
             })
         };
-        Names::open(self.area.clone(), self.space.clone(), draw).unwrap()
-    }
-
-    /// Up to where data would be written.
-    pub(super) fn names_recovered(&self) -> (Names<ModelSpace>, Reconciled<ModelSpace>) {
-        let names = self.names_opened();
+        let names = Names::open(self.area.clone(), self.space.clone(), draw).unwrap();
         let mut found = names.recover(&Default::default()).unwrap();
         names.restrict(&mut found);
         (names, found)

@@ -47,10 +47,6 @@ pub(crate) struct Disk {
     pub(crate) can_seek: bool,
     /// Looking for one by what it is fails.
     pub(crate) fails_to_seek: bool,
-    /// An inode whose extended attributes cannot be read.
-    pub(crate) unreadable: Option<u64>,
-    /// How looking at what is [`UNSEEN`] fails.
-    pub(crate) unseen_error: i32,
     /// A sync of everything fails, as often as this says.
     pub(crate) failing_syncs: u64,
     /// The kernel does not tell in which mounting it is.
@@ -81,8 +77,6 @@ impl Disk {
             can_seek: true,
             fails_to_seek: false,
             failing_syncs: 0,
-            unreadable: None,
-            unseen_error: libc::ENOTCONN,
             failing: None,
             tells_no_mounting: false,
             on_change: None,
@@ -128,8 +122,6 @@ impl Disk {
             can_seek: self.can_seek,
             fails_to_seek: self.fails_to_seek,
             failing_syncs: self.failing_syncs,
-            unreadable: self.unreadable,
-            unseen_error: self.unseen_error,
             failing: self.failing,
             tells_no_mounting: self.tells_no_mounting,
             on_change: None,
@@ -223,10 +215,10 @@ impl NameSpace for ModelSpace {
     }
 
     fn look(&self, directory: &u64, name: &OsStr) -> io::Result<Option<Seen>> {
-        let disk = self.disk.lock().unwrap();
         if name == UNSEEN {
-            return Err(io::Error::from_raw_os_error(disk.unseen_error));
+            return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
         }
+        let disk = self.disk.lock().unwrap();
         let uid = disk.tree.entries.get(&entry(*directory, name));
         Ok(uid.map(|uid| ModelSpace::seen_in(&disk.tree, *uid)))
     }
@@ -325,9 +317,6 @@ impl NameSpace for ModelSpace {
 
     fn value(&self, handle: &u64, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
         let disk = self.disk.lock().unwrap();
-        if disk.unreadable == Some(*handle) {
-            return Err(io::Error::from_raw_os_error(libc::EIO));
-        }
         Ok(disk.tree.inodes[handle].extended.get(name).cloned())
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::World;
 use super::attributes::{ROOT, change, creation, restore, set};
 use crate::names::attributes::AttributeChange;
-use crate::names::space::{NameSpace, Renaming};
+use crate::names::space::NameSpace;
 use crate::naming::WithoutData;
 
 #[test]
@@ -260,67 +260,12 @@ fn what_cannot_be_looked_for_is_told_and_the_rest_is_done() {
     world.cut(false);
     world.space.disk.lock().unwrap().fails_to_seek = true;
     let (names, mut found) = world.names_recovered();
-    // Another time it may be found: its attributes are not given up.
-    let failed = names.restore(&mut found, &Default::default());
-    assert!(
-        failed.len() == 1 && failed[0].contains("could not be restored"),
-        "{failed:?}"
-    );
-    assert_eq!(found.complaints, [""; 0]);
-    assert_eq!(world.mode(other), 0o600);
-}
-
-#[test]
-fn a_value_that_cannot_be_read_now_is_nobody_elses() {
-    let world = World::new();
-    let names = world.recover().unwrap();
-    let file = world.file("file");
-    change(&names, file, &set("user.name", b"value"));
-    drop(names);
-    // What others did moved its time of change.
-    world.others_change(file, &set("user.other", b"theirs"));
-    world.cut(true);
-    world.space.disk.lock().unwrap().unreadable = Some(file);
-    let recovered = world.names_opened().recover(&Default::default());
-    let error = recovered.map(drop).unwrap_err();
-    let text = error.to_string();
-    assert!(
-        text.starts_with("file: its extended attributes cannot be read"),
-        "{text}"
-    );
-    world.space.disk.lock().unwrap().unreadable = None;
-    let (names, mut found) = world.names_recovered();
-    assert!(found.others.is_empty(), "{:?}", found.others);
     restore(&names, &mut found);
-}
-
-#[test]
-fn a_search_that_failed_in_part_is_no_search_unless_all_was_found() {
-    let world = World::new();
-    let names = world.recover().unwrap();
-    let file = world.file("file");
-    let with_data = HashSet::from([names.acquire(&file, &|| Ok(())).unwrap()]);
-    drop(names);
-    let (from, to) = (OsStr::new("file"), OsStr::new("moved"));
-    let moved = world
-        .space
-        .rename((&ROOT, from), (&ROOT, to), Renaming::Replace);
-    moved.unwrap();
-    world.cut(true);
-    world.space.disk.lock().unwrap().can_seek = false;
-    let recover = |unseen_error| {
-        world.space.disk.lock().unwrap().unseen_error = unseen_error;
-        world.names_opened().recover(&with_data).map(drop)
-    };
-    recover(libc::EIO).unwrap();
-    world.space.remove(&ROOT, to, false).unwrap();
-    let error = recover(libc::EIO).unwrap_err();
+    assert_eq!(found.attributes_left, 1);
     assert!(
-        error
-            .to_string()
-            .contains("not all directories could be searched"),
-        "{error}"
+        found.complaints[0].contains("could not be restored"),
+        "{:?}",
+        found.complaints
     );
-    // A mount that is dead for good hides nothing of ours.
-    recover(libc::ENOTCONN).unwrap();
+    assert_eq!(world.mode(other), 0o600);
 }
