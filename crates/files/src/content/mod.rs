@@ -203,10 +203,12 @@ impl Content {
         self.needs_sync.store(true, Ordering::Release);
     }
 
-    /// Whether attributes were changed and not recorded, and not synced since.
+    /// Whether attributes were changed and not recorded, and not synced since, for all we know: a sync that is under way has taken
+    /// what it may have to give back. The next one waits for it.
     pub(crate) fn has_unsynced_attributes(&self) -> bool {
-        let unsynced = &self.read_state().unsynced;
-        unsynced.attributes || unsynced.noted
+        let state = self.read_state();
+        let unsynced = &state.unsynced;
+        unsynced.attributes || unsynced.noted || state.syncs_under_way > 0
     }
 
     /// Whether the pool has something of it.
