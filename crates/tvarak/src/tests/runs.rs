@@ -91,9 +91,9 @@ fn runs_take_what_they_took() {
         (
             "nstore-balanced",
             Design::Adaptive,
-            482_032,
+            481_511,
             188_624,
-            [2_272, 1_134],
+            [2_563, 1_501],
         ),
         (
             "fio-rand-write",
