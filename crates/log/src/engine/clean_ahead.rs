@@ -19,13 +19,14 @@ impl Log {
         let mut maintained = self.maintain();
         if self.has_new_backing.swap(false, Ordering::AcqRel) {
             maintained.begin_again();
+            self.cleaned.store(0, Ordering::Release);
         }
-        let from = maintained.cleaned.max(self.lock().tail);
+        let from = self.cleaned.load(Ordering::Acquire).max(self.lock().tail);
         let Some((mut recycling, end)) = self.sealed_segment(from)? else {
             return self.catch_up(&mut maintained);
         };
         let failures = self.clean_volumes(&mut recycling)?;
-        maintained.cleaned = from + 1;
+        self.cleaned.store(from + 1, Ordering::Release);
         for volume in failures.keys() {
             maintained.note_behind(*volume);
         }
@@ -62,7 +63,7 @@ impl Log {
 
     /// How many of the oldest segments are cleaned.
     pub fn cleaned_ahead(&self) -> u64 {
-        let cleaned = self.maintain().cleaned;
+        let cleaned = self.cleaned.load(Ordering::Acquire);
         match self.has_new_backing.load(Ordering::Acquire) {
             true => 0,
             false => cleaned.saturating_sub(self.lock().tail),

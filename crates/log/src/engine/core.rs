@@ -9,7 +9,7 @@ use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -108,6 +108,9 @@ pub struct Log {
     pub(crate) backings: RwLock<BTreeMap<u32, Arc<dyn Backing>>>,
     /// Whose turn it is to write back or recycle.
     pub(crate) turns: Turns,
+    /// Segments below were cleaned, but for what is behind. Changed in a turn alone, and read without one: a thread that waits for a turn
+    /// makes a flush sync.
+    pub(crate) cleaned: AtomicU64,
     /// A volume has got its backing since segments were cleaned: what was passed over without one can be written now.
     pub(crate) has_new_backing: AtomicBool,
     /// Held over the writes of a row.

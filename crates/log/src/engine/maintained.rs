@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// How far the pool is cleaned. Changed by the thread that maintains it alone.
+/// Which volumes are behind. Changed by the thread that maintains the log alone.
 #[derive(Debug, Default)]
 pub(crate) struct Maintained {
-    /// Segments below were cleaned, but for what the volumes below did not take.
-    pub(crate) cleaned: u64,
-    /// Volumes of which something in those segments is not on the backing, with the number of the last failure. Their clean
+    /// Volumes of which something in the segments that were cleaned is not on the backing, with the number of the last failure. Their clean
     /// points stay where they are until a round that began after it writes all of them back.
     behind: BTreeMap<u32, u64>,
     /// Failures so far, of any volume.
@@ -17,7 +15,6 @@ pub(crate) struct Maintained {
 impl Maintained {
     /// The segments are looked at again from the tail on, as after an opening: each failure is found anew before a point moves past it.
     pub(crate) fn begin_again(&mut self) {
-        self.cleaned = 0;
         self.behind.clear();
     }
 

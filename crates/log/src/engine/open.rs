@@ -14,7 +14,7 @@ use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// A number from the system, or made of `seed`.
@@ -63,6 +63,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         state: Mutex::new(state),
         backings: RwLock::new(BTreeMap::new()),
         turns: Turns::default(),
+        cleaned: AtomicU64::new(0),
         has_new_backing: AtomicBool::new(false),
         volumes: Mutex::new(volumes),
     };

@@ -109,7 +109,7 @@ impl Log {
         let mut goes_on = go_on(round.left());
         while goes_on && self.write_some(&mut round)? {
             goes_on = go_on(round.left());
-            if turn.is_wanted() {
+            if self.turns.is_wanted() {
                 self.pause_round(&mut round)?;
                 assert!(round.brought.is_empty(), "a turn ends synced");
                 turn = turn.pass();

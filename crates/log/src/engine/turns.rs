@@ -61,11 +61,6 @@ impl Turns {
 }
 
 impl<'l> Turn<'l> {
-    /// Whether another thread waits for it.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.place.0.is_wanted()
-    }
-
     /// Lets all that wait have theirs, and takes another.
     pub(crate) fn pass(self) -> Turn<'l> {
         let turns = self.place.0;

@@ -5,6 +5,7 @@ use crate::backing::Backing;
 use crate::error::{LogError, Result};
 use crate::page::{PAGE_BYTES, Pages};
 use crate::state::{Entry, ZeroRange};
+use std::collections::BTreeSet;
 use std::io;
 
 /// Blocks that are read and given to a backing at once.
@@ -13,7 +14,7 @@ pub(crate) const BROUGHT_AT_ONCE: usize = 256;
 /// Zeroes and blocks that were written to a backing, of one volume.
 #[derive(Default)]
 pub(crate) struct Brought {
-    pub(crate) zeroes: Vec<ZeroRange>,
+    pub(crate) zeroes: BTreeSet<ZeroRange>,
     pub(crate) blocks: Vec<Entry>,
     /// Why others were not.
     pub(crate) failure: Option<LogError>,
@@ -55,7 +56,7 @@ impl Log {
         let mut brought = Brought::default();
         for range in zeroes {
             match backing.zero(range.first.block, range.count) {
-                Ok(()) => brought.zeroes.push(range),
+                Ok(()) => drop(brought.zeroes.insert(range)),
                 Err(error) => {
                     let failed = not_written_back(range.first.volume);
                     brought.failure = Some(failed(error));

@@ -6,7 +6,7 @@ use crate::media::Key;
 use std::collections::BTreeMap;
 
 /// So many blocks from `first` on, zeroed by the element with that sequence, which stands in that segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ZeroRange {
     pub(crate) first: Key,
     pub(crate) count: u64,
