@@ -1,6 +1,5 @@
 //! A pool on an SSD: made, opened, closed, and what can be asked of it as a whole.
 
-use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -398,14 +397,12 @@ fn check_format(options: &PoolOptions) -> Result<()> {
 fn take_device(path: &Path, force: bool, trust_owner: bool) -> Result<FileDevice> {
     let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
     if !force {
-        // Read by itself and not by pages, since a device may end within one.
-        let bytes = File::open(path).and_then(|mut file| {
-            let len = file.seek(SeekFrom::End(0))?;
-            Ok((file, len))
-        });
-        let (bytes, len) = bytes.map_err(|source| ErrorKind::Device {
+        // Not read by pages, since a device may end within one.
+        let mut bytes = device.open_for_bytes().map_err(of_log)?;
+        let len = bytes.seek(SeekFrom::End(0));
+        let len = len.map_err(|source| ErrorKind::Device {
             path: path.to_path_buf(),
-            action: "look what is on it",
+            action: "ask for its size",
             source,
         })?;
         let mut read = |offset, out: &mut [u8]| bytes.read_exact_at(out, offset);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, RwLockReadGuard};
 
-use forebay_log::{LogError, PAGE_BYTES, Reading, Transaction};
+use forebay_log::{Log, LogError, PAGE_BYTES, Reading, Transaction};
 
 use super::known::Known;
 use super::shared::{OpenLog, Shared};
@@ -103,17 +103,21 @@ impl SsdVolume {
     }
 
     pub(super) fn commit(&self, transaction: &Transaction) -> Result<()> {
+        self.enter_with_room(|log| log.commit(transaction.clone()).map(drop))?;
+        self.0.shared.tallies.mine().commits(1);
+        Ok(())
+    }
+
+    /// Does what needs room, in the volume. A caller that waits for room has not entered, so that it holds up neither a detach nor the
+    /// readers behind that; each attempt begins anew.
+    fn enter_with_room(&self, act: impl Fn(&Log) -> Result<(), LogError>) -> Result<()> {
         // The log first: a closed pool says so, whatever became of the volume.
         let log = self.0.shared.log()?;
-        let shared = &self.0.shared;
-        // A writer that waits for room has not entered, so that it holds up neither a detach nor the readers behind that.
         let attempt = || match self.0.known.enter() {
-            Ok(_entered) => log.commit(transaction.clone()).map(Ok),
+            Ok(_entered) => act(&log).map(Ok),
             Err(error) => Ok(Err(error)),
         };
-        shared.with_room(&log, attempt)??;
-        shared.tallies.mine().commits(1);
-        Ok(())
+        self.0.shared.with_room(&log, attempt)?
     }
 
     pub(crate) fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -146,19 +150,13 @@ impl SsdVolume {
     }
 
     pub(crate) fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
-        let log = self.look_in()?;
         let mut blocks: Vec<u64> = blocks.into_iter().collect();
         blocks.sort_unstable();
         blocks.dedup();
         let ranges = blocks.chunk_by(|a, b| a + 1 == *b);
         let ranges: Vec<(u64, u64)> = ranges.map(|run| (run[0], run.len() as u64)).collect();
-        let shared = &self.0.shared;
-        // As a writer, it has not entered while it waits for room. What is written meanwhile goes as well, as if it was there before.
-        let attempt = || match self.0.known.enter() {
-            Ok(_entered) => log.forget(self.number(), &ranges).map(Ok),
-            Err(error) => Ok(Err(error)),
-        };
-        shared.with_room(&log, attempt)?
+        // What is written while it waits goes as well, as if it was there before.
+        self.enter_with_room(|log| log.forget(self.number(), &ranges))
     }
 
     pub(super) fn check_blocks(&self, block: u64, len: usize) -> Result<()> {

@@ -83,6 +83,15 @@ impl FileDevice {
         FileDevice::prepare(file, path)?.sized()
     }
 
+    /// The same file once more, for reads of any bytes, whatever its path leads to by now.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open_for_bytes(&self) -> Result<File> {
+        let same = File::open(magic_link(&self.file));
+        same.map_err(self.failed("open it to look what is on it"))
+    }
+
     fn prepare(file: File, path: &Path) -> Result<FileDevice> {
         let device = FileDevice {
             file: exclusive(file, path)?,
@@ -234,10 +243,13 @@ fn exclusive(file: File, path: &Path) -> Result<File> {
     if !metadata.file_type().is_block_device() {
         return Ok(file);
     }
-    let same = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_EXCL);
-    options.open(same).map_err(failed())
+    options.open(magic_link(&file)).map_err(failed())
+}
+
+fn magic_link(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 fn unsuitable(path: &Path, reason: impl Into<String>) -> LogError {
