@@ -22,8 +22,8 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {said}");
 }
 
-/// Compiles a program of this folder; the command that runs it.
-fn program_in_c(folder: &Path, source: &str) -> Command {
+/// Compiles a program of this folder.
+fn compile(folder: &Path, source: &str) -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (program, libraries) = (folder.join("program"), library_folder());
     run(Command::new("cc")
@@ -35,13 +35,19 @@ fn program_in_c(folder: &Path, source: &str) -> Command {
         .arg("-L")
         .arg(&libraries)
         .arg("-lforebay_c"));
-    let mut command = Command::new(&program);
-    command.env("LD_LIBRARY_PATH", &libraries);
+    program
+}
+
+/// The command that runs what was compiled.
+fn program_in_c(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", library_folder());
     command
 }
 
 fn run_in_c(folder: &Path, source: &str, arguments: &[&Path]) {
-    run(program_in_c(folder, source).args(arguments));
+    let program = compile(folder, source);
+    run(program_in_c(&program).args(arguments));
 }
 
 /// Makes a pool of this kind there and closes it; false, once it has said so, where that file system takes none.
@@ -99,8 +105,9 @@ fn what_a_program_in_c_was_told_before_a_kill_is_there() {
             continue;
         }
         let mut acknowledged = 0_u64;
+        let program = compile(folder.path(), "kept.c");
         let kept = |acknowledged: u64| {
-            let mut command = program_in_c(folder.path(), "kept.c");
+            let mut command = program_in_c(&program);
             command.args([&pool, &files]).arg(acknowledged.to_string());
             command
         };

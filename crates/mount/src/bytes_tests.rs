@@ -11,9 +11,7 @@ use rustix::fs::{OFlags, Uid, XattrFlags};
 
 use super::*;
 use crate::shares::Shares;
-use crate::tree::Change;
-
-const CAPABILITY: &str = "security.capability";
+use crate::tree::{CAPABILITY, Change};
 
 /// A tree over `data`, where there is a program with set-id bits, and its pool.
 fn tree_with_a_program(scratch: &std::path::Path, mode: u32) -> (Arc<FileBuffer>, Tree, PathBuf) {

@@ -1,6 +1,7 @@
 //! A call that waits for room does not hold the lock of its volume.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::pool::SsdPool;
@@ -43,46 +44,36 @@ fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool,
     Some((pool, volume))
 }
 
-/// Whether another thread gets the volume's lock while `call` waits for room. The call is made again where it found some; where it
-/// always does, there is nothing to be seen.
-fn is_free_while_it_waits(volume: &SsdVolume, call: impl Fn() -> bool + Sync) -> bool {
-    let (work, call) = (&volume.shared().work, &call);
-    let deadline = Instant::now() + DEADLINE;
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(move || while Instant::now() < deadline && call() {});
-        let (mut was_free, mut has_waited) = (false, false);
-        while !was_free && !waiting.is_finished() && Instant::now() < deadline {
-            let is_free = volume.known().gate.try_write().is_ok();
-            let waits = work.waiting_writers() > 0;
-            has_waited |= waits;
-            was_free = is_free && waits;
-        }
-        was_free || !has_waited
-    })
-}
-
-#[test]
-fn a_call_that_waits_for_room_to_let_go_of_blocks_does_not_hold_the_volume() {
-    let directory = tempfile::tempdir().unwrap();
-    let odd = Arc::new(MemoryStore::new(10_000));
-    let Some((_pool, volume)) = full(directory.path(), &odd) else {
-        return;
-    };
-    let forget = || volume.forget_blocks([0]).is_ok();
-    assert!(is_free_while_it_waits(&volume, forget));
-}
-
-#[test]
-fn a_volume_that_waits_for_room_to_grow_is_in_use_meanwhile() {
+/// Another thread gets the volume's lock while `call` waits for room. The call is made again where it found some.
+fn assert_free_while_it_waits(call: impl Fn(&SsdPool, &SsdVolume, &MemoryStore) -> bool + Sync) {
     let directory = tempfile::tempdir().unwrap();
     let odd = Arc::new(MemoryStore::new(10_000));
     let Some((pool, volume)) = full(directory.path(), &odd) else {
         return;
     };
+    let (deadline, is_seen) = (Instant::now() + DEADLINE, AtomicBool::new(false));
+    let goes_on = || !is_seen.load(Ordering::Relaxed) && Instant::now() < deadline;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| while goes_on() && call(&pool, &volume, &odd) {});
+        while goes_on() && !waiting.is_finished() {
+            let is_free = volume.known().gate.try_write().is_ok();
+            let waits = volume.shared().work.waiting_writers() > 0;
+            is_seen.fetch_or(is_free && waits, Ordering::Relaxed);
+        }
+    });
+    assert!(is_seen.into_inner());
+}
+
+#[test]
+fn a_call_that_waits_for_room_to_let_go_of_blocks_does_not_hold_the_volume() {
+    assert_free_while_it_waits(|_, volume, _| volume.forget_blocks([0]).is_ok());
+}
+
+#[test]
+fn a_volume_that_waits_for_room_to_grow_is_in_use_meanwhile() {
     // Where it finds room it grows once more.
-    let grow = || {
+    assert_free_while_it_waits(|pool, volume, odd| {
         odd.resize(volume.size_bytes() + 10_000);
-        pool.grow_volume(&volume).is_ok()
-    };
-    assert!(is_free_while_it_waits(&volume, grow));
+        pool.grow_volume(volume).is_ok()
+    });
 }
