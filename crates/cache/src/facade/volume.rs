@@ -197,7 +197,8 @@ impl Volume {
     /// Writes back those of the blocks that are dirty, and syncs the backing if there were any.
     ///
     /// # Errors
-    /// As [`Volume::flush`].
+    /// As [`Volume::flush`]; [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange): one is outside the volume, and nothing was
+    /// written.
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         either!(self, volume => volume.flush_blocks(blocks))
     }
@@ -207,7 +208,8 @@ impl Volume {
     /// leave part of it done.
     ///
     /// # Errors
-    /// As [`Pool::checkpoint`](crate::Pool::checkpoint).
+    /// As [`Pool::checkpoint`](crate::Pool::checkpoint); [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange): one is outside
+    /// the volume, and none is gone.
     pub fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         either!(self, volume => volume.forget_blocks(blocks))
     }

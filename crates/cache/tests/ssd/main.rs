@@ -3,6 +3,7 @@
 mod life;
 mod marks;
 mod model;
+mod ranges;
 mod refusals;
 mod rig;
 mod trouble;

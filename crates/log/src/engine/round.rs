@@ -19,6 +19,7 @@ use crate::error::{LogError, Result};
 use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::state::{Entry, ZeroRange};
+use crate::transaction::check;
 
 /// What is to be brought to a backing. Each of its functions is called in their order, by the thread that maintains
 /// the log; before the first step and after a pause others may have had a turn.
@@ -78,14 +79,12 @@ impl Log {
     /// Writes those of these blocks back that are dirty, or in ranges of zeroes, and syncs.
     ///
     /// # Errors
-    /// As those of [`Log::write_back`].
+    /// As those of [`Log::write_back`]; or there is no such block, and nothing was written.
     pub fn write_back_blocks(&self, volume: u32, blocks: &[u64]) -> Result<()> {
+        let keys = blocks.iter().map(|block| check(volume, *block, 1));
+        let keys: Vec<Key> = keys.collect::<Result<_>>()?;
         let turn = self.maintain();
-        let keys = blocks.iter().map(|block| Key {
-            volume,
-            block: *block,
-        });
-        let (zeroes, blocks) = self.lock().dirty_of(keys);
+        let (zeroes, blocks) = self.lock().dirty_of(keys.into_iter());
         let round = self.round_of(volume, (zeroes, blocks));
         if round.has_nothing() {
             return Ok(());

@@ -11,6 +11,7 @@ use crate::error::{LogError, Result};
 use crate::media::{BLOCK_BITS, Element, Key, Shape, VolumeRow, volume_page, volumes_max};
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
+use crate::transaction::check;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Log {
@@ -128,8 +129,11 @@ impl Log {
     /// and not written back is lost.
     ///
     /// # Errors
-    /// As those of [`Log::commit`]; some of the ranges may be gone then.
+    /// As those of [`Log::commit`]; some of the ranges may be gone then. There are no such blocks, and none is gone.
     pub fn forget(&self, volume: u32, ranges: &[(u64, u64)]) -> Result<()> {
+        for (block, count) in ranges {
+            check(volume, *block, *count)?;
+        }
         // Nothing is being written to the backing until they are gone.
         let _alone = self.maintain();
         self.forget_alone(volume, ranges)

@@ -323,3 +323,33 @@ fn a_block_that_the_device_does_not_give_holds_up_no_other() {
     assert_eq!((log.is_clean(1, 0), log.is_clean(1, 1)), (None, Some(true)));
     assert_eq!(read(&log, 0), bytes(1));
 }
+
+#[test]
+fn blocks_that_no_volume_has_are_refused_and_none_of_the_next_volume_goes() {
+    let (_device, _backing, log) = small();
+    let next = Arc::new(MemoryBacking::default());
+    log.attach(2, next);
+    let mut transaction = Transaction::new();
+    transaction.write(2, 0, &bytes(2)).unwrap();
+    log.commit(transaction).unwrap();
+    log.commit(one(0, 1)).unwrap();
+    // Were there bits for it, it would be block 0 of volume 2.
+    let too_large = 1u64 << 36;
+    for ranges in [
+        [(0, 1), (too_large, 1)],
+        [(0, 1), (0, too_large + 1)],
+        [(0, 1), (u64::MAX, 1)],
+        [(0, 1), (1, u64::MAX)],
+    ] {
+        let error = log.forget(1, &ranges).unwrap_err();
+        assert!(matches!(error, LogError::Transaction(_)), "{error}");
+    }
+    for block in [too_large, u64::MAX] {
+        let error = log.write_back_blocks(1, &[0, block]).unwrap_err();
+        assert!(matches!(error, LogError::Transaction(_)), "{error}");
+    }
+    assert_eq!(
+        (log.is_clean(1, 0), log.is_clean(2, 0)),
+        (Some(false), Some(false))
+    );
+}
