@@ -27,6 +27,8 @@ mod states;
 mod stats;
 mod transaction;
 mod volume;
+#[cfg(test)]
+mod watcher_tests;
 mod work;
 
 pub use looks::is_ssd_pool;

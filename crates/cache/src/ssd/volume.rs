@@ -55,7 +55,7 @@ impl SsdVolume {
     pub(super) fn enter(&self) -> Result<(RwLockReadGuard<'_, ()>, OpenLog<'_>)> {
         // The log first: a closed pool says so, whatever became of the volume.
         let log = self.0.shared.log()?;
-        let entered = self.0.known.enter()?;
+        let entered = self.0.known.enter(&log)?;
         Ok((entered, log))
     }
 
@@ -114,7 +114,7 @@ impl SsdVolume {
     fn enter_with_room(&self, act: impl Fn(&Log) -> Result<(), LogError>) -> Result<()> {
         // The log first: a closed pool says so, whatever became of the volume.
         let log = self.0.shared.log()?;
-        let attempt = || match self.0.known.enter() {
+        let attempt = || match self.0.known.enter(&log) {
             Ok(_entered) => act(&log).map(Ok),
             Err(error) => Ok(Err(error)),
         };

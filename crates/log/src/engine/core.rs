@@ -123,6 +123,11 @@ impl Log {
         self.turns.take()
     }
 
+    /// Whether this thread writes back or recycles: then it must not wait for a thread that may wait for its turn.
+    pub fn is_maintained_here(&self) -> bool {
+        self.turns.is_mine()
+    }
+
     /// The state. A thread that panicked with it may have left it half changed, so no other thread goes on.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("a thread panicked in the log")

@@ -1,7 +1,8 @@
 //! Writing a volume back: everything dirty of it that is published when the round begins, then a sync, then its clean point.
 //!
 //! A round goes by steps. Between two of them it passes its turn on, if another thread waits to recycle, clean or write back:
-//! so a slow backing holds up the others for one step, not for a whole volume. What holds then:
+//! so a slow backing holds up the others for one step, not for a whole volume. A watcher is told between two turns, by a thread that
+//! has none: it may do all that a caller may, a wait for room among it. What holds then:
 //!
 //! 1. Nothing that was written to a backing is unsynced when a turn ends: the sync of another round, or its failure, is never
 //!    taken for that of this one.
@@ -20,6 +21,11 @@ use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::state::{Entry, ZeroRange};
 use crate::transaction::check;
+use std::time::{Duration, Instant};
+
+/// Steps under a watcher before it is told again, which costs a sync; after so long it is told earlier.
+const STEPS_WATCHED: usize = 4;
+const WATCHED_EVERY: Duration = Duration::from_secs(1);
 
 /// What is to be brought to a backing. Each of its functions is called in their order, by the thread that maintains
 /// the log; before the first step and after a pause others may have had a turn.
@@ -45,10 +51,14 @@ impl Round {
         self.blocks.len() as u64
     }
 
+    /// Everything is written, or was left out.
+    fn is_written(&self) -> bool {
+        self.zeroes.is_empty() && self.blocks.is_empty()
+    }
+
     /// Nothing is left to be written or synced, and nothing failed.
     fn has_nothing(&self) -> bool {
-        let is_written = self.zeroes.is_empty() && self.blocks.is_empty();
-        is_written && self.brought.is_empty() && self.failure.is_none()
+        self.is_written() && self.brought.is_empty() && self.failure.is_none()
     }
 }
 
@@ -58,10 +68,13 @@ impl Log {
     /// # Errors
     /// The backing or the device fails; what was written and synced is clean nevertheless.
     pub fn write_back(&self, volume: u32) -> Result<()> {
-        self.write_back_watched(volume, &mut |_| true).map(drop)
+        let turn = self.maintain();
+        let round = self.note_dirty(&turn, volume);
+        self.run_round(turn, round)
     }
 
-    /// As [`Log::write_back`]; `go_on` is told before each few blocks and at the end how many are left, and says whether to go on.
+    /// As [`Log::write_back`]; `go_on` is told before each few megabytes and at the end how many blocks are left, and says whether to
+    /// go on. It is called by a thread that has no turn, so it may use the log in every way.
     /// False if it was stopped: what was written by then is synced and clean.
     ///
     /// # Errors
@@ -71,9 +84,18 @@ impl Log {
         volume: u32,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool> {
-        let turn = self.maintain();
-        let round = self.note_dirty(&turn, volume);
-        self.run_round(turn, round, go_on)
+        let mut round = self.begin_round(volume);
+        let mut goes_on = go_on(round.left());
+        while goes_on && !round.is_written() {
+            self.write_for_a_turn(&mut round)?;
+            goes_on = go_on(round.left());
+        }
+        match goes_on {
+            true => self
+                .conclude_round(&mut self.maintain(), round)
+                .map(|()| true),
+            false => round.failure.map_or(Ok(false), Err),
+        }
     }
 
     /// Writes those of these blocks back that are dirty, or in ranges of zeroes, and syncs.
@@ -89,7 +111,7 @@ impl Log {
         if round.has_nothing() {
             return Ok(());
         }
-        self.run_round(turn, round, &mut |_| true).map(drop)
+        self.run_round(turn, round)
     }
 
     /// Writes all of a volume back, in one turn.
@@ -99,31 +121,35 @@ impl Log {
         self.end_round(maintained, round)
     }
 
-    fn run_round(
-        &self,
-        mut turn: Turn<'_>,
-        mut round: Round,
-        go_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<bool> {
-        let mut goes_on = go_on(round.left());
-        while goes_on && self.write_some(&mut round)? {
-            goes_on = go_on(round.left());
+    fn run_round(&self, mut turn: Turn<'_>, mut round: Round) -> Result<()> {
+        while self.write_some(&mut round)? {
             if self.turns.is_wanted() {
                 self.pause_round(&mut round)?;
-                assert!(round.brought.is_empty(), "a turn ends synced");
                 turn = turn.pass();
             }
         }
+        self.conclude_round(&mut turn, round)
+    }
+
+    /// Some steps, until another thread wants its turn, and a sync.
+    fn write_for_a_turn(&self, round: &mut Round) -> Result<()> {
+        let _turn = self.maintain();
+        let began = Instant::now();
+        for _ in 0..STEPS_WATCHED {
+            let is_over = self.turns.is_wanted() || began.elapsed() > WATCHED_EVERY;
+            if !self.write_some(round)? || is_over {
+                break;
+            }
+        }
+        self.pause_round(round)
+    }
+
+    fn conclude_round(&self, maintained: &mut Maintained, round: Round) -> Result<()> {
         if round.has_nothing() && self.backing(round.volume).is_none() {
             // There is nothing to be synced; what the clean point says stays as it is.
-            return Ok(goes_on);
+            return Ok(());
         }
-        if !goes_on {
-            self.pause_round(&mut round)?;
-            return round.failure.map_or(Ok(false), Err);
-        }
-        self.end_round(&mut turn, round)?;
-        Ok(true)
+        self.end_round(maintained, round)
     }
 
     /// Notes what is dirty.
@@ -172,7 +198,7 @@ impl Log {
     }
 
     /// Writes some of it, as it is now; false if nothing was left.
-    fn write_some(&self, round: &mut Round) -> Result<bool> {
+    pub(super) fn write_some(&self, round: &mut Round) -> Result<bool> {
         let Round { zeroes, blocks, .. } = round;
         if zeroes.is_empty() && blocks.is_empty() {
             return Ok(false);
@@ -183,6 +209,9 @@ impl Log {
         // A range stays in the table until it is synced, and each block that was in it brings it along.
         let brought = &round.brought.zeroes;
         dirty.0.retain(|range| !brought.contains(range));
+        // A range of which much was written since became more than a step has: that waits for the next ones, in which it is looked at anew.
+        put_back(&mut dirty.0, &mut round.zeroes);
+        put_back(&mut dirty.1, &mut round.blocks);
         if dirty.0.is_empty() && dirty.1.is_empty() {
             return Ok(true);
         }
@@ -194,7 +223,7 @@ impl Log {
         Ok(true)
     }
 
-    /// Syncs what was written so far, so that the turn may end.
+    /// Syncs what was written so far, so that the turn may end (1).
     ///
     /// # Errors
     /// The volume has no backing.
@@ -207,6 +236,7 @@ impl Log {
         if let Err(error) = self.sync_brought((round.volume, &*backing), brought) {
             round.failure = Some(error);
         }
+        assert!(round.brought.is_empty(), "a turn ends synced");
         Ok(())
     }
 
@@ -232,6 +262,13 @@ impl Log {
             maintained.note_whole(volume, round.failures_seen);
         }
         Ok(())
+    }
+}
+
+/// Keeps as much as one step writes, and gives the rest back to what is left.
+fn put_back<T>(dirty: &mut Vec<T>, left: &mut Vec<T>) {
+    if dirty.len() > BROUGHT_AT_ONCE {
+        left.extend(dirty.drain(BROUGHT_AT_ONCE..).rev());
     }
 }
 

@@ -1,14 +1,16 @@
-//! A flush and another thread that maintains the log, which comes to its turn between two steps of the flush.
+//! A flush and other threads that maintain the log, which come to their turn between two steps of the flush; a watcher that does it
+//! itself; how much one step writes.
 
 use super::core::{Log, Options};
 use super::create::create;
+use super::write_back::BROUGHT_AT_ONCE;
 use crate::backing::Backing;
 use crate::page::PAGE_BYTES;
 use crate::shadow::{Image, ShadowDevice, ShadowState};
 use crate::transaction::Transaction;
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 const SEGMENT_PAGES: u32 = 128;
@@ -19,6 +21,10 @@ const BLOCKS: u64 = 600;
 struct Disk {
     blocks: Mutex<HashMap<u64, Vec<u8>>>,
     zeroed: AtomicU64,
+    written: AtomicU64,
+    /// A write waits while this is set, and says that it does.
+    holds: AtomicBool,
+    is_held: AtomicBool,
 }
 
 impl Disk {
@@ -39,6 +45,11 @@ impl Backing for Disk {
     }
 
     fn write(&self, block: u64, bytes: &[u8]) -> io::Result<()> {
+        while self.holds.load(Ordering::Relaxed) {
+            self.is_held.store(true, Ordering::Relaxed);
+            std::thread::yield_now();
+        }
+        self.written.fetch_add(1, Ordering::Relaxed);
         self.blocks.lock().unwrap().insert(block, bytes.to_vec());
         Ok(())
     }
@@ -86,34 +97,35 @@ fn write(log: &Log, (volume, block): (u32, u64), byte: u8) {
     log.commit(transaction).unwrap();
 }
 
-/// Flushes volume 1, and lets another thread wait for its turn before the first step. How many blocks were left when `is_done`
-/// was first true between two steps.
-fn flush_beside(log: &Log, other: impl FnOnce() + Send, is_done: impl Fn() -> bool) -> Option<u64> {
-    let mut left_then = None;
-    std::thread::scope(|scope| {
-        let mut other = Some(other);
-        let flushed = log.write_back_watched(1, &mut |left| {
-            if let Some(other) = other.take() {
-                scope.spawn(other);
-                while !log.turns.is_wanted() {
-                    std::thread::yield_now();
-                }
-            } else if is_done() && left_then.is_none() {
-                left_then = Some(left);
-            }
-            true
+/// Flushes volume 1, and lets another thread wait for its turn during the first step, which ends before the flush has written all.
+fn flush_beside(log: &Log, disk: &Disk, other: impl FnOnce() + Send) {
+    disk.holds.store(true, Ordering::Relaxed);
+    let written_then = std::thread::scope(|scope| {
+        let flushed = scope.spawn(|| log.write_back(1));
+        while !disk.is_held.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let other = scope.spawn(|| {
+            let before = log.turns.served();
+            other();
+            assert!(log.turns.served() > before, "it has a turn");
+            disk.written.load(Ordering::Relaxed)
         });
-        assert!(flushed.unwrap());
+        while !log.turns.is_wanted() {
+            std::thread::yield_now();
+        }
+        disk.holds.store(false, Ordering::Relaxed);
+        flushed.join().unwrap().unwrap();
+        other.join().unwrap()
     });
-    left_then
+    assert!(written_then < BLOCKS, "{written_then} were written");
 }
 
 #[test]
 fn recycling_goes_on_while_a_volume_is_flushed() {
     let (log, disk) = pool();
-    let other = || assert!(log.recycle().unwrap());
-    let left = flush_beside(&log, other, || log.tallies().recycled == 1);
-    assert!(left.is_some_and(|left| left > 0), "{left:?} were left");
+    flush_beside(&log, &disk, || assert!(log.recycle().unwrap()));
+    assert_eq!(log.tallies().recycled, 1);
     assert_eq!(log.usage(1), (BLOCKS, 0));
     assert!((0..BLOCKS).all(|block| disk.first(block) == 1));
 }
@@ -122,13 +134,10 @@ fn recycling_goes_on_while_a_volume_is_flushed() {
 fn what_another_thread_wrote_back_meanwhile_is_not_written_over() {
     let (log, disk) = pool();
     let last = BLOCKS - 1;
-    let other = || {
+    flush_beside(&log, &disk, || {
         write(&log, (1, last), 2);
         log.write_back_blocks(1, &[last]).unwrap();
-    };
-    let is_clean = || log.is_clean(1, last) == Some(true);
-    let left = flush_beside(&log, other, is_clean);
-    assert!(left.is_some_and(|left| left > 0), "{left:?} were left");
+    });
     assert_eq!(disk.first(last), 2);
 }
 
@@ -136,7 +145,7 @@ fn what_another_thread_wrote_back_meanwhile_is_not_written_over() {
 fn what_is_zeroed_or_carried_forward_meanwhile_is_on_the_backing_when_a_flush_ends() {
     let (log, disk) = pool();
     let last = BLOCKS - 1;
-    let other = || {
+    flush_beside(&log, &disk, || {
         let mut transaction = Transaction::new();
         transaction.zero(1, last - 1, 2).unwrap();
         log.commit(transaction).unwrap();
@@ -144,12 +153,81 @@ fn what_is_zeroed_or_carried_forward_meanwhile_is_on_the_backing_when_a_flush_en
         while log.tallies().recycled < 3 {
             assert!(log.recycle().unwrap());
         }
-    };
-    let left = flush_beside(&log, other, || log.tallies().recycled > 0);
-    assert!(left.is_some_and(|left| left > 0), "{left:?} were left");
+    });
     assert_eq!((disk.first(last - 1), disk.first(last)), (0, 0));
     assert!((0..last - 1).all(|block| disk.first(block) == 1));
     assert_eq!(log.usage(1).1, 0);
+}
+
+#[test]
+fn a_watcher_may_do_what_needs_a_turn() {
+    let (log, disk) = pool();
+    let mut calls = 0;
+    let flushed = log.write_back_watched(1, &mut |left| {
+        calls += 1;
+        assert!(!log.is_maintained_here());
+        if calls == 2 {
+            assert_eq!(left, 0, "four steps have written all");
+        }
+        if calls == 1 {
+            assert_eq!(left, BLOCKS);
+            assert!(log.recycle().unwrap());
+            write(&log, (1, 3), 2);
+            log.write_back_blocks(1, &[3]).unwrap();
+            log.write_back(2).unwrap();
+            let mut within = 0;
+            log.write_back_watched(1, &mut |_| {
+                within += 1;
+                within < 2
+            })
+            .unwrap();
+            log.forget(2, &[(0, 1)]).unwrap();
+        }
+        true
+    });
+    assert!(flushed.unwrap());
+    assert_eq!(calls, 2);
+    assert_eq!((log.usage(1).1, disk.first(3)), (0, 2));
+}
+
+#[test]
+fn a_step_is_bounded_where_much_was_written_into_a_range_that_it_zeroes() {
+    let (log, disk) = pool();
+    let most = BROUGHT_AT_ONCE as u64;
+    let mut transaction = Transaction::new();
+    transaction.zero(1, 0, 1 << 20).unwrap();
+    log.commit(transaction).unwrap();
+    let mut round = log.begin_round(1);
+    assert_eq!(round.left(), 0);
+    // Every second block: as many parts are left of the range.
+    let written = 2 * most + 9;
+    for first in (0..written).step_by(16) {
+        let mut transaction = Transaction::new();
+        for block in first..written.min(first + 16) {
+            let bytes = [3; PAGE_BYTES];
+            transaction.write(1, 2 * block, &bytes).unwrap();
+        }
+        log.commit(transaction).unwrap();
+    }
+    let (mut steps, mut zeroed, mut blocks) = (0, 0, 0);
+    while log.write_some(&mut round).unwrap() {
+        steps += 1;
+        let (zeroed_now, blocks_now) = (
+            disk.zeroed.load(Ordering::Relaxed),
+            disk.written.load(Ordering::Relaxed),
+        );
+        assert!(zeroed_now - zeroed <= most && blocks_now - blocks <= most);
+        (zeroed, blocks) = (zeroed_now, blocks_now);
+        // Between two steps a range changes once more.
+        if steps == 1 {
+            write(&log, (1, 2 * written + 1), 4);
+        }
+    }
+    assert_eq!(steps, 3);
+    log.finish_round(round).unwrap();
+    assert_eq!(blocks, written + 1);
+    assert_eq!((log.usage(1).1, disk.first(2 * written + 1)), (0, 4));
+    assert!((0..2 * written).all(|block| disk.first(block) == (3 * ((block + 1) % 2)) as u8));
 }
 
 #[test]
