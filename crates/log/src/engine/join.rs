@@ -218,6 +218,10 @@ impl Log {
         bases: &[Base],
     ) -> Result<Joined> {
         let mut state = self.lock();
+        // What is staged stays so: a caller that waited until a block is not staged any more would wait for ever.
+        if let Some(why) = &state.poisoned {
+            return Err(self.poisoned(why));
+        }
         let mut bases = bases.iter();
         let mut page = 0;
         for item in &mut transaction.items {

@@ -170,6 +170,24 @@ fn after_a_failed_write_nothing_is_acknowledged_and_the_next_opening_goes_on() {
 }
 
 #[test]
+fn what_is_let_go_of_and_never_published_holds_up_no_writer_for_ever() {
+    let (device, _, log) = small();
+    log.commit(one(1, 1)).unwrap();
+    log.write_back(1).unwrap();
+    let gone = log.stage_forget(1, 1, 1).unwrap();
+    device.fail(0, Fault::Error);
+    assert!(matches!(log.wait(&gone), Err(LogError::Poisoned { .. })));
+    let (told, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut part = Transaction::new();
+        part.write_part(1, 1, 5, &[1]).unwrap();
+        told.send(log.stage(part).err())
+    });
+    let answer = answer.recv_timeout(std::time::Duration::from_secs(20));
+    assert!(matches!(answer, Ok(Some(LogError::Poisoned { .. }))));
+}
+
+#[test]
 fn write_back_makes_clean_and_a_clean_point_outlives_a_crash() {
     let (device, backing, log) = small();
     log.commit(one(1, 1)).unwrap();
