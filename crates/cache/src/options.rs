@@ -207,7 +207,8 @@ runtime_options! {
     /// Reclaim begins when fewer than this many per mille of the slots are free, and frees twice as many; 20
     /// by default, 500 at most.
     free_low_per_mille: u32 = 20,
-    /// How long a writer waits for a free slot before it gets an error; 30 s by default.
+    /// How long a writer waits for a free slot before it gets an error; 30 s by default. In a pool on an SSD it counts anew
+    /// whenever a backing takes something or a segment comes free.
     throttle_deadline: Duration = Duration::from_secs(30),
     /// A backing that has not answered for so long counts as degraded; 5 s by default.
     answer_deadline: Duration = Duration::from_secs(5),

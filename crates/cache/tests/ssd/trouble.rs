@@ -118,3 +118,54 @@ fn writers_that_wait_do_not_make_the_ring_turn_where_nothing_comes_free() {
         "{carried} blocks of {written} were carried forward"
     );
 }
+
+#[test]
+fn slow_backings_that_take_what_they_are_given_are_waited_for() {
+    let Some(place) = Place::find("slow_backings_that_take_what_they_are_given") else {
+        return;
+    };
+    let stores: Vec<_> = (0..8)
+        .map(|_| FaultyStore::new(Arc::new(MemoryStore::new(8 << 20))))
+        .map(Arc::new)
+        .collect();
+    let options = runtime().throttle_deadline(Duration::from_secs(1));
+    let pool = Pool::create(&place.options().runtime(options)).expect("create");
+    let attach = |store| pool.attach(backing(store)).expect("attach");
+    let volumes: Vec<_> = stores.iter().map(attach).collect();
+    let delay = |delay| stores.iter().for_each(|store| store.delay_requests(delay));
+    // A segment has blocks of all, and each is written and synced: that takes over twice as long as a writer waits where nothing goes
+    // on, and a single request much less.
+    delay(Duration::from_millis(150));
+    let mut written = 0;
+    while pool.stats().ssd.expect("on an SSD").recycled_segments < 2 {
+        let done = volumes[written as usize % 8].write(written / 8, &bytes(written));
+        done.unwrap_or_else(|error| panic!("block {written}: {error}"));
+        written += 1;
+    }
+    delay(Duration::ZERO);
+    for number in 0..written {
+        let found = read(&volumes[number as usize % 8], number / 8);
+        assert!(found == bytes(number), "block {number}");
+    }
+}
+
+#[test]
+fn a_backing_that_takes_writes_and_fails_syncs_is_not_waited_for() {
+    let Some(place) = Place::find("a_backing_that_takes_writes_and_fails_syncs") else {
+        return;
+    };
+    let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(32 << 20))));
+    let options = runtime().throttle_deadline(Duration::from_millis(300));
+    let pool = Pool::create(&place.options().runtime(options)).expect("create");
+    let volume = pool.attach(backing(&store)).expect("attach");
+    store.fail_syncs(u64::MAX);
+    let mut written = 0;
+    let error = loop {
+        match volume.write(written, &bytes(written)) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 8192, "the pool has room for fewer");
+    };
+    assert!(matches!(error.kind(), ErrorKind::Stalled { .. }), "{error}");
+}

@@ -7,7 +7,7 @@ use crate::backing::Backing;
 use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
-use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Pending, Progress, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -95,6 +95,7 @@ pub(crate) struct State {
     /// How long its write took.
     pub(crate) last_write: Duration,
     pub(crate) tallies: Tallies,
+    pub(crate) progress: Progress,
 }
 
 /// A pool's log, open.

@@ -98,6 +98,11 @@ impl Log {
         self.lock().table.dirty_len()
     }
 
+    /// A number that stands still as long as nothing makes room: no backing takes anything that is dirty, and no segment comes free.
+    pub fn progress(&self) -> u64 {
+        self.lock().progress.count()
+    }
+
     /// How much room there is, at one moment.
     pub fn room(&self) -> Room {
         let state = self.lock();

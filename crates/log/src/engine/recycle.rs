@@ -72,7 +72,10 @@ impl Log {
                 // What was carried forward may have taken as much room as came free.
                 return match failed {
                     Some(error) if self.free_pages() <= free => Err(error),
-                    _ => Ok(true),
+                    _ => {
+                        self.lock().progress.note_freed();
+                        Ok(true)
+                    }
                 };
             }
             // What is staged over its blocks has to be published first. No record of its own: that could take the last segment

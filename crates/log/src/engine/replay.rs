@@ -4,7 +4,7 @@ use super::core::State;
 use super::load::Loads;
 use crate::media::{Element, Geometry};
 use crate::mutants::{Mutant, mutated};
-use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Pending, Progress, Table, Versions, Zeroed};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ impl State {
             last_company: 0,
             last_write: Duration::ZERO,
             tallies: super::core::Tallies::default(),
+            progress: Progress::default(),
         };
         let ranges_first = mutated(Mutant::SsdTombstoneWithoutOrder);
         if ranges_first {

@@ -56,7 +56,10 @@ impl Log {
         let mut brought = Brought::default();
         for range in zeroes {
             match backing.zero(range.first.block, range.count) {
-                Ok(()) => drop(brought.zeroes.insert(range)),
+                Ok(()) => {
+                    self.lock().progress.note_written(range.count);
+                    brought.zeroes.insert(range);
+                }
                 Err(error) => {
                     let failed = not_written_back(range.first.volume);
                     brought.failure = Some(failed(error));
@@ -97,6 +100,8 @@ impl Log {
             .map(|(entry, bytes)| (entry.key().block, *bytes));
         let written = backing.write_many(&given.collect::<Vec<_>>());
         assert_eq!(written.len(), whole.len(), "a result for each block");
+        let taken = written.iter().filter(|one| one.is_ok()).count();
+        self.lock().progress.note_written(taken as u64);
         for ((entry, _), written) in whole.iter().zip(written) {
             match written {
                 Ok(()) => brought.blocks.push(*entry),
@@ -120,14 +125,20 @@ impl Log {
         let zeroed = brought.zeroes.iter().map(|range| range.first.block);
         let written = brought.blocks.iter().map(|entry| entry.key().block);
         let blocks: Vec<u64> = zeroed.chain(written).collect();
-        let failed = backing.sync_of(&blocks).map_err(not_written_back(volume))?;
+        let synced = backing.sync_of(&blocks);
+        if synced.is_err() {
+            self.lock().progress.note_synced(0);
+        }
+        let failed = synced.map_err(not_written_back(volume))?;
         let mut is_durable = vec![true; blocks.len()];
         for (place, _) in &failed {
             is_durable[*place] = false;
         }
         let (zeroes, written) = is_durable.split_at(brought.zeroes.len());
         let mut state = self.lock();
+        let mut durable = written.iter().filter(|one| **one).count() as u64;
         for (range, _) in brought.zeroes.iter().zip(zeroes).filter(|one| *one.1) {
+            durable += range.count;
             state
                 .zeroed
                 .remove(range.first, range.count, Some(range.sequence));
@@ -135,6 +146,7 @@ impl Log {
         for (entry, _) in brought.blocks.iter().zip(written).filter(|one| *one.1) {
             state.table.mark_clean(entry.key(), entry.page);
         }
+        state.progress.note_synced(durable);
         drop(state);
         let failed = failed
             .into_iter()
