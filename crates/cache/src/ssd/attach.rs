@@ -152,6 +152,7 @@ impl SsdPool {
         row.inode = identity.inode;
         if !is_same_file {
             // They are the other file's. Gone durably, before the row says that this file is the volume's.
+            shared.work.note_change();
             shared.with_room(log, || log.forget_clean(row.number))?;
         }
         let begin = self.classify_mark(log, (&backing, &row), accept_stale)?;
@@ -164,7 +165,7 @@ impl SsdPool {
         self.use_backing(log, &known, backing, row.size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         known.state.health.forget();
-        shared.work.note_backing();
+        shared.work.note_change();
         Ok(SsdVolume::new(shared.clone(), known))
     }
 

@@ -149,7 +149,7 @@ impl Shared {
 
     /// Does one thing.
     fn turn(&self, log: &Log, pace: &mut Pace) -> Next {
-        if self.work.take_new_backing() {
+        if self.work.take_change() {
             *pace = Pace::new();
         }
         let has_more = self.bring_in(log);

@@ -93,13 +93,13 @@ impl SsdPool {
         }
         let _alone = volume.known().shut(&log);
         let (_, unwritten) = log.usage(volume.number());
-        shared.with_room(&log, || log.forget(volume.number(), &[(0, WHOLE_VOLUME)]))?;
+        // The thread may have given up for a while, for want of this very backing.
+        shared.work.note_change();
+        shared.with_room(&log, || log.discard_volume(volume.number()))?;
+        shared.work.note_change();
         log.free_volume(&row).map_err(failed)?;
         volume.state().set_gone(true);
         shared.set_known(volume.number(), None);
         Ok(unwritten)
     }
 }
-
-/// More blocks than any volume has.
-const WHOLE_VOLUME: u64 = 1 << 36;

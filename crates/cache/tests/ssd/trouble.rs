@@ -169,3 +169,35 @@ fn a_backing_that_takes_writes_and_fails_syncs_is_not_waited_for() {
     };
     assert!(matches!(error.kind(), ErrorKind::Stalled { .. }), "{error}");
 }
+
+#[test]
+fn a_lost_disk_whose_blocks_fill_the_ring_can_be_given_up() {
+    let Some(place) = Place::find("a_lost_disk_whose_blocks_fill_the_ring") else {
+        return;
+    };
+    // The thread comes back to recycling that failed after a longer pause.
+    let options = || runtime().throttle_deadline(Duration::from_millis(500));
+    let store = || Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(32 << 20))));
+    let (lost, other) = (store(), store());
+    let fill = |volume: &forebay::Volume| {
+        let mut written = 0;
+        while volume.write(written, &bytes(written)).is_ok() {
+            written += 1;
+        }
+        written
+    };
+    let pool = Pool::create(&place.options().runtime(options())).expect("create");
+    lost.fail_writes(u64::MAX);
+    let written = fill(&pool.attach(backing(&lost)).expect("attach"));
+    drop(pool);
+
+    let pool = Pool::open_with(&[place.path()], options()).expect("open");
+    let lost = pool.volumes().remove(0);
+    let volume = pool.attach(backing(&other)).expect("attach");
+    for _ in 0..3 {
+        fill(&volume);
+    }
+    assert_eq!(pool.discard_volume(lost).expect("given up"), written);
+    volume.write(0, &bytes(9)).expect("there is room");
+    assert_eq!(read(&volume, 0), bytes(9));
+}

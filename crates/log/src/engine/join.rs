@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(crate) enum Class {
     /// A user's transaction, a fill, a clean block that is carried forward.
     Usual,
-    /// A block that is carried forward since its backing does not take it.
+    /// A block that is carried forward since its backing does not take it; what lets go of a whole volume, or of all that is clean of it.
     Rescue,
     /// A record that says which segments are gone.
     Tail,

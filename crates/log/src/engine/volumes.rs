@@ -6,6 +6,7 @@
 
 use super::core::Log;
 use super::join::{Class, Ready};
+use super::maintained::Maintained;
 use super::volume_table::VolumeTable;
 use crate::error::{LogError, Result};
 use crate::media::{BLOCK_BITS, Element, Key, Shape, VolumeRow, volume_page, volumes_max};
@@ -96,7 +97,20 @@ impl Log {
         if mutated(Mutant::SsdVolumeFreedWithItsBlocks) {
             return Ok(());
         }
-        self.forget_alone(number, &[(0, 1 << BLOCK_BITS)])?;
+        self.forget_whole(&mut maintained, number)
+    }
+
+    /// Lets go of all blocks of a volume, dirty or not, durably: its backing is lost, and what was not written to it with it.
+    ///
+    /// # Errors
+    /// As those of [`Log::commit`].
+    pub fn discard_volume(&self, number: u32) -> Result<()> {
+        self.forget_whole(&mut self.maintain(), number)
+    }
+
+    /// A rescue (S8): it makes room where nothing else does, if the volume's backing does not take what fills the ring.
+    fn forget_whole(&self, maintained: &mut Maintained, number: u32) -> Result<()> {
+        self.forget_alone(number, &[(0, 1 << BLOCK_BITS)], Class::Rescue)?;
         maintained.note_gone(number);
         Ok(())
     }
@@ -136,10 +150,10 @@ impl Log {
         }
         // Nothing is being written to the backing until they are gone.
         let _alone = self.maintain();
-        self.forget_alone(volume, ranges)
+        self.forget_alone(volume, ranges, Class::Usual)
     }
 
-    fn forget_alone(&self, volume: u32, ranges: &[(u64, u64)]) -> Result<()> {
+    fn forget_alone(&self, volume: u32, ranges: &[(u64, u64)], class: Class) -> Result<()> {
         for some in ranges.chunks(self.geometry.group_elements_max()) {
             let elements = some.iter().map(|(block, count)| Element {
                 key: Key {
@@ -154,7 +168,7 @@ impl Log {
                 pages: Arc::new(Pages::zeroed(0)),
                 is_fill: false,
             };
-            let ticket = self.join(&mut self.lock(), ready, Class::Usual)?;
+            let ticket = self.join(&mut self.lock(), ready, class)?;
             self.wait(&ticket)?;
         }
         Ok(())
@@ -175,6 +189,7 @@ impl Log {
         clean.sort_unstable();
         let ranges = clean.chunk_by(|a, b| a + 1 == *b);
         let ranges: Vec<(u64, u64)> = ranges.map(|run| (run[0], run.len() as u64)).collect();
-        self.forget_alone(volume, &ranges)
+        // For a volume whose backing has come back and is to take what fills the ring (S8).
+        self.forget_alone(volume, &ranges, Class::Rescue)
     }
 }
