@@ -7,6 +7,7 @@ use crate::backing::Backing;
 use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
+use crate::page::PAGE_BYTES;
 use crate::state::{LiveCounts, Pending, Progress, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +25,9 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Pages of a segment, for `create`; by the device's size if none.
     pub segment_pages: Option<u32>,
+    /// Blocks of ranges of zeroes that a backing is to zero in one turn; a longer range is zeroed piece by piece. 64 MiB by default: a
+    /// disk that has to be written with zeroes is done with that in a second or two.
+    pub zeroed_at_once_blocks: u64,
 }
 
 impl Default for Options {
@@ -33,6 +37,7 @@ impl Default for Options {
             gathers: true,
             seed: None,
             segment_pages: None,
+            zeroed_at_once_blocks: (64 << 20) / PAGE_BYTES as u64,
         }
     }
 }
@@ -114,6 +119,8 @@ pub struct Log {
     pub(crate) cleaned: AtomicU64,
     /// A volume has got its backing since segments were cleaned: what was passed over without one can be written now.
     pub(crate) has_new_backing: AtomicBool,
+    /// Of some ranges of zeroes only pieces were zeroed, to let others have their turns; the rest is for when nothing else is to be done.
+    pub(crate) has_rest: AtomicBool,
     /// Held over the writes of a row.
     pub(crate) volumes: Mutex<VolumeTable>,
 }

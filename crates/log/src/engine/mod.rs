@@ -16,6 +16,7 @@ mod publish;
 mod read;
 mod recycle;
 mod replay;
+mod rest;
 mod round;
 #[cfg(test)]
 mod round_tests;

@@ -65,6 +65,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         turns: Turns::default(),
         cleaned: AtomicU64::new(0),
         has_new_backing: AtomicBool::new(false),
+        has_rest: AtomicBool::new(false),
         volumes: Mutex::new(volumes),
     };
     log.seal_last(loads)?;

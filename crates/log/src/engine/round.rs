@@ -19,7 +19,7 @@ use super::write_back::{BROUGHT_AT_ONCE, Brought};
 use crate::error::{LogError, Result};
 use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
-use crate::state::{Entry, ZeroRange};
+use crate::state::{Entry, ZeroRange, take_pieces};
 use crate::transaction::check;
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,8 @@ impl Log {
         let keys = blocks.iter().map(|block| check(volume, *block, 1));
         let keys: Vec<Key> = keys.collect::<Result<_>>()?;
         let turn = self.maintain();
-        let (zeroes, blocks) = self.lock().dirty_of(keys.into_iter());
+        let window = self.options.zeroed_at_once_blocks;
+        let (zeroes, blocks) = self.lock().dirty_of(keys.into_iter(), window);
         let round = self.round_of(volume, (zeroes, blocks));
         if round.has_nothing() {
             return Ok(());
@@ -204,13 +205,17 @@ impl Log {
             return Ok(false);
         }
         let blocks = blocks.split_off(blocks.len().saturating_sub(BROUGHT_AT_ONCE));
-        let zeroes = zeroes.split_off(zeroes.len().saturating_sub(BROUGHT_AT_ONCE));
-        let mut dirty = self.lock().dirty_now(zeroes, blocks);
+        let most = (BROUGHT_AT_ONCE, self.options.zeroed_at_once_blocks);
+        let zeroes = take_pieces(zeroes, most);
+        let mut dirty = self.lock().dirty_now(zeroes, blocks, most.1);
         // A range stays in the table until it is synced, and each block that was in it brings it along.
         let brought = &round.brought.zeroes;
         dirty.0.retain(|range| !brought.contains(range));
-        // A range of which much was written since became more than a step has: that waits for the next ones, in which it is looked at anew.
-        put_back(&mut dirty.0, &mut round.zeroes);
+        // What became more than a step has, since it was written into or zeroed meanwhile, waits for the next ones, in which it is looked
+        // at anew.
+        let zeroes = take_pieces(&mut dirty.0, most);
+        round.zeroes.append(&mut dirty.0);
+        dirty.0 = zeroes;
         put_back(&mut dirty.1, &mut round.blocks);
         if dirty.0.is_empty() && dirty.1.is_empty() {
             return Ok(true);
@@ -220,6 +225,11 @@ impl Log {
         round.brought.zeroes.extend(brought.zeroes);
         round.brought.blocks.extend(brought.blocks);
         round.failure = brought.failure.or(round.failure.take());
+        let unsynced = round.brought.zeroes.iter().map(|range| range.count);
+        if unsynced.sum::<u64>() >= most.1 {
+            // So that no sync has more to do than a step has.
+            self.pause_round(round)?;
+        }
         Ok(true)
     }
 
@@ -273,13 +283,17 @@ fn put_back<T>(dirty: &mut Vec<T>, left: &mut Vec<T>) {
 }
 
 impl State {
-    /// What of these blocks is dirty: the ranges of zeroes that they are in, whole, and the entries.
-    fn dirty_of(&self, keys: impl Iterator<Item = Key>) -> (Vec<ZeroRange>, Vec<Entry>) {
+    /// What of these blocks is dirty: the entries, and of the ranges of zeroes that they are in as much as lies in their windows.
+    fn dirty_of(
+        &self,
+        keys: impl Iterator<Item = Key>,
+        window: u64,
+    ) -> (Vec<ZeroRange>, Vec<Entry>) {
         let (mut zeroes, mut blocks) = (Vec::new(), Vec::new());
         for key in keys {
             let entry = self.table.get(key).filter(|entry| !entry.is_clean());
             blocks.extend(entry);
-            zeroes.extend(self.zeroed.get(key));
+            zeroes.extend(self.zeroed.piece(key, window));
         }
         zeroes.sort_unstable_by_key(|range: &ZeroRange| range.first);
         zeroes.dedup();
@@ -291,13 +305,15 @@ impl State {
         &self,
         zeroes: Vec<ZeroRange>,
         blocks: Vec<Entry>,
+        window: u64,
     ) -> (Vec<ZeroRange>, Vec<Entry>) {
         if mutated(Mutant::SsdRoundWritesWhatWas) {
             return (zeroes, blocks);
         }
-        let (mut zeroes_now, mut blocks_now) = self.dirty_of(blocks.iter().map(|one| one.key()));
+        let (mut zeroes_now, mut blocks_now) =
+            self.dirty_of(blocks.iter().map(|one| one.key()), window);
         for range in zeroes {
-            let parts = self.zeroed.overlapping(range.first, range.count);
+            let parts = self.zeroed.within(range.first, range.count);
             if parts != [range] {
                 // Some of it was written since, or zeroed again: newer, and perhaps dirty.
                 let entries = self.table.in_range(range.first, range.count);

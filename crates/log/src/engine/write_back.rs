@@ -3,6 +3,8 @@
 use super::core::Log;
 use crate::backing::Backing;
 use crate::error::{LogError, Result};
+use crate::media::BLOCK_BITS;
+use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
 use crate::state::{Entry, ZeroRange};
 use std::collections::BTreeSet;
@@ -139,9 +141,12 @@ impl Log {
         let mut durable = written.iter().filter(|one| **one).count() as u64;
         for (range, _) in brought.zeroes.iter().zip(zeroes).filter(|one| *one.1) {
             durable += range.count;
-            state
-                .zeroed
-                .remove(range.first, range.count, Some(range.sequence));
+            let count = match mutated(Mutant::SsdPieceTakenForWhole) {
+                true => (1 << BLOCK_BITS) - range.first.block,
+                false => range.count,
+            };
+            let sequence = Some(range.sequence);
+            state.zeroed.remove(range.first, count, sequence);
         }
         for (entry, _) in brought.blocks.iter().zip(written).filter(|one| *one.1) {
             state.table.mark_clean(entry.key(), entry.page);

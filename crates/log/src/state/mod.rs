@@ -12,4 +12,4 @@ pub(crate) use progress::Progress;
 pub(crate) use segments::LiveCounts;
 pub(crate) use table::{Entry, Table};
 pub(crate) use versions::Versions;
-pub(crate) use zeroed::{ZeroRange, Zeroed};
+pub(crate) use zeroed::{ZeroRange, Zeroed, take_pieces};
