@@ -8,14 +8,30 @@ mod counters;
 mod file;
 mod measure;
 mod private;
+mod ring;
 
 pub use counters::{Counters, DeviceCounters};
 pub use file::FileDevice;
 pub use measure::durable_write_cost;
 pub use private::PrivateDevice;
 
+use crate::page::PAGE_BYTES;
 use std::io;
 use std::path::Path;
+
+/// One of several reads: whole pages from `page` on.
+pub struct PageRead<'o> {
+    /// The first page.
+    pub page: u64,
+    /// Where they go, aligned to a page.
+    pub out: &'o mut [u8],
+}
+
+impl PageRead<'_> {
+    pub(crate) fn offset(&self) -> u64 {
+        self.page * PAGE_BYTES as u64
+    }
+}
 
 /// A file, a block device, or its shadow.
 pub trait Device: Send + Sync {
@@ -28,6 +44,12 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// The system's.
     fn read(&self, page: u64, out: &mut [u8]) -> io::Result<()>;
+    /// Several reads, as many at once as the device does well; which of them were read whole. The others are to be read again, by
+    /// themselves: then each says why not.
+    fn read_many(&self, reads: &mut [PageRead<'_>]) -> Vec<bool> {
+        let one = |read: &mut PageRead<'_>| self.read(read.page, read.out).is_ok();
+        reads.iter_mut().map(one).collect()
+    }
     /// Writes `parts`, whole aligned pages, one after the other from `page` on. When it returns, they are durable; nothing that
     /// was written before is durable by it.
     ///
