@@ -22,7 +22,7 @@ mod transaction;
 
 pub use backing::Backing;
 pub use device::{
-    Counters, Device, DeviceCounters, FileDevice, PageRead, PrivateDevice, durable_write_cost,
+    Came, Counters, Device, DeviceCounters, FileDevice, PageRead, PrivateDevice, durable_write_cost,
 };
 pub use engine::{
     Flight, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies, Ticket,

@@ -1,7 +1,7 @@
 //! A file or a block device: direct, locked, and durable by the request.
 
 use super::ring::Rings;
-use super::{Counters, Device, DeviceCounters, PageRead};
+use super::{Came, Counters, Device, DeviceCounters, PageRead};
 use crate::error::{LogError, Result};
 use crate::page::{PAGE_BYTES, Pages};
 use forebay_pmem::{Opening, open_own};
@@ -287,20 +287,23 @@ impl Device for FileDevice {
         Ok(())
     }
 
-    fn read_many(&self, reads: &mut [PageRead<'_>]) -> Vec<bool> {
+    fn read_many(&self, reads: &mut [PageRead<'_>], came: &mut Came<'_>) {
         let is_aligned = |read: &PageRead<'_>| read.out.as_ptr().addr().is_multiple_of(PAGE_BYTES);
         assert!(reads.iter().all(is_aligned), "direct reads are aligned");
         // One alone costs less without a ring.
         if reads.len() > 1
-            && let Some((is_read, calls)) = self.rings.read(&self.file, reads)
+            && let Some(calls) = self.rings.read(&self.file, reads, came)
         {
             let bytes: usize = reads.iter().map(|read| read.out.len()).sum();
             let pages = (bytes / PAGE_BYTES) as u64;
             self.counters.note_reads(reads.len() as u64, pages, calls);
-            return is_read;
+            return;
         }
-        let one = |read: &mut PageRead<'_>| self.read(read.page, read.out).is_ok();
-        reads.iter_mut().map(one).collect()
+        for (number, read) in reads.iter_mut().enumerate() {
+            if self.read(read.page, read.out).is_ok() {
+                came(number, read.out);
+            }
+        }
     }
 
     fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {

@@ -8,7 +8,7 @@
     reason = "the kernel is given pointers to the callers' memory"
 )]
 
-use super::PageRead;
+use super::{Came, PageRead};
 use crossbeam_queue::ArrayQueue;
 use io_uring::{IoUring, Probe, opcode, types};
 use std::fs::File;
@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_millis(1);
 struct Ring(IoUring);
 
 /// How a call of [`Ring::read`] went.
+#[derive(Default)]
 struct Done {
-    is_read: Vec<bool>,
     /// System calls.
     calls: u64,
     /// The ring may hold reads that were never taken: it is not to be used again.
@@ -49,58 +49,81 @@ impl Ring {
         }
     }
 
-    /// Reads all, and says which were read whole.
-    fn read(&mut self, file: &File, reads: &mut [PageRead<'_>]) -> Done {
-        let mut done = Done {
-            is_read: vec![false; reads.len()],
-            calls: 0,
-            is_broken: false,
+    /// Reads all, and tells `came` of those that were read whole.
+    fn read(&mut self, file: &File, reads: &mut [PageRead<'_>], came: &mut Came<'_>) -> Done {
+        let mut done = Done::default();
+        let mut next = 0;
+        let mut under_way = UnderWay {
+            ring: &mut self.0,
+            count: 0,
         };
-        let (mut next, mut under_way) = (0, 0);
-        while next < reads.len() || under_way > 0 {
-            while under_way < DEPTH && next < reads.len() && self.push(file, &mut reads[next], next)
-            {
-                (next, under_way) = (next + 1, under_way + 1);
+        while next < reads.len() || under_way.count > 0 {
+            while next < reads.len() && under_way.push(file, &mut reads[next], next) {
+                next += 1;
             }
             let awaited = match next < reads.len() {
-                true => under_way.min(HANDED_OVER_AT_ONCE),
-                false => under_way,
+                true => under_way.count.min(HANDED_OVER_AT_ONCE),
+                false => under_way.count,
             };
             done.calls += 1;
-            let called = self.0.submit_and_wait(awaited);
+            let called = under_way.ring.submit_and_wait(awaited);
             if called.is_err_and(|error| !is_transient(&error)) {
                 done.is_broken = true;
-                let never_taken = self.0.submission().len();
-                while under_way > never_taken {
-                    std::thread::sleep(LOOK);
-                    under_way -= self.reap(reads, &mut done.is_read);
-                }
                 break;
             }
-            under_way -= self.reap(reads, &mut done.is_read);
+            under_way.reap(reads, came);
         }
         done
     }
+}
 
-    /// Puts a read into the queue; false if that is full.
+/// Reads that were put into the queue and have not come back. Dropping this waits for those that the kernel took, also where a caller
+/// panics.
+struct UnderWay<'r> {
+    ring: &'r mut IoUring,
+    count: usize,
+}
+
+impl UnderWay<'_> {
+    /// Puts a read into the queue; false if it is to wait.
     fn push(&mut self, file: &File, read: &mut PageRead<'_>, number: usize) -> bool {
+        if self.count == DEPTH {
+            return false;
+        }
         let length = u32::try_from(read.out.len()).expect("a read is of a few pages");
-        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), read.out.as_mut_ptr(), length);
+        let fd = types::Fd(file.as_raw_fd());
+        let entry = opcode::Read::new(fd, read.out.as_mut_ptr(), length);
         let entry = entry.offset(read.offset()).build().user_data(number as u64);
-        // SAFETY: `file` and `read.out` are borrowed until `read` returns, which it does only when no read that the kernel took is
-        // under way; a ring that holds one which was never taken is dropped without another call.
-        unsafe { self.0.submission().push(&entry) }.is_ok()
+        // SAFETY: `file` and `read.out` are borrowed until `Ring::read` returns or unwinds, which drops this and so waits until no read
+        // that the kernel took is under way; a ring that holds one which was never taken is dropped without another call.
+        let is_pushed = unsafe { self.ring.submission().push(&entry) }.is_ok();
+        self.count += usize::from(is_pushed);
+        is_pushed
     }
 
-    /// Takes what has come back; how many these were.
-    fn reap(&mut self, reads: &[PageRead<'_>], is_read: &mut [bool]) -> usize {
-        let mut count = 0;
-        for back in self.0.completion() {
+    /// Takes what has come back.
+    fn reap(&mut self, reads: &[PageRead<'_>], came: &mut Came<'_>) {
+        for back in self.ring.completion() {
+            self.count -= 1;
             let number = back.user_data() as usize;
-            is_read[number] = usize::try_from(back.result()) == Ok(reads[number].out.len());
-            count += 1;
+            let out = &*reads[number].out;
+            if usize::try_from(back.result()) == Ok(out.len()) {
+                came(number, out);
+            }
         }
-        count
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let never_taken = self.ring.submission().len();
+        while self.count > never_taken {
+            let back = self.ring.completion().count();
+            self.count -= back;
+            if back == 0 {
+                std::thread::sleep(LOOK);
+            }
+        }
     }
 }
 
@@ -129,15 +152,20 @@ impl Default for Rings {
 }
 
 impl Rings {
-    /// Reads all by one ring: which were read whole, and by how many system calls. None if there is no ring.
-    pub(super) fn read(&self, file: &File, reads: &mut [PageRead<'_>]) -> Option<(Vec<bool>, u64)> {
+    /// Reads all by one ring, and tells `came` of those that were read whole; by how many system calls. None if there is no ring.
+    pub(super) fn read(
+        &self,
+        file: &File,
+        reads: &mut [PageRead<'_>],
+        came: &mut Came<'_>,
+    ) -> Option<u64> {
         let mut ring = self.ring()?;
-        let done = ring.read(file, reads);
+        let done = ring.read(file, reads, came);
         if !done.is_broken {
             // One more than are kept goes.
             drop(self.kept.push(ring));
         }
-        Some((done.is_read, done.calls))
+        Some(done.calls)
     }
 
     fn ring(&self) -> Option<Ring> {
@@ -179,16 +207,40 @@ mod tests {
                 out,
             });
             let mut reads: Vec<_> = reads.collect();
-            let Some((is_read, calls)) = rings.read(&file, &mut reads) else {
+            let mut is_read = vec![false; count];
+            let mut came = |number: usize, bytes: &[u8]| {
+                assert!(bytes.iter().all(|byte| u64::from(*byte) == page_of(number)));
+                assert!(!std::mem::replace(&mut is_read[number], true));
+            };
+            let Some(calls) = rings.read(&file, &mut reads, &mut came) else {
                 eprintln!("skipped each_read_says_for_itself: there is no io_uring");
                 return;
             };
-            for (number, out) in out.chunks_exact(PAGE_BYTES).enumerate() {
-                assert_eq!(is_read[number], number != 1);
-                assert!(number == 1 || out.iter().all(|byte| u64::from(*byte) == page_of(number)));
-            }
+            let expected = (0..count).map(|number| number != 1);
+            assert!(is_read.into_iter().eq(expected));
             assert!(count > DEPTH || calls == 1, "{calls} calls for {count}");
         }
         assert_eq!(rings.kept.len(), 1);
+    }
+
+    #[test]
+    fn a_reader_that_panics_leaves_no_read_under_way() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 40 * PAGE_BYTES]).unwrap();
+        let rings = Rings::default();
+        let mut out = Pages::zeroed(40);
+        let pages = (0..).zip(out.chunks_exact_mut(PAGE_BYTES));
+        let mut reads: Vec<_> = pages.map(|(page, out)| PageRead { page, out }).collect();
+        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            rings.read(&file, &mut reads, &mut |number, _| assert_ne!(number, 5))
+        }));
+        if read.is_ok() {
+            eprintln!("skipped a_reader_that_panics: there is no io_uring");
+            return;
+        }
+        // What was handed over has landed; the ring is not used again.
+        let bytes: Vec<u8> = (0..40).map(|page| out.page(page)[0]).collect();
+        assert!(bytes[..DEPTH].iter().all(|byte| *byte == 7), "{bytes:?}");
+        assert!(rings.kept.is_empty());
     }
 }

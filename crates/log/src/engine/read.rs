@@ -2,7 +2,7 @@
 
 use super::core::{Log, State};
 use crate::error::{LogError, Result};
-use crate::media::{Key, check_of};
+use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::page::PAGE_BYTES;
 use crate::state::Entry;
@@ -168,12 +168,7 @@ impl Log {
         let page = u64::from(entry.page);
         let read = self.device.read(page, out);
         read.map_err(self.failed("read a block"))?;
-        self.check_entry(entry, out)
-    }
-
-    /// Whether these bytes of its page are the block's.
-    pub(super) fn check_entry(&self, entry: Entry, bytes: &[u8]) -> Result<()> {
-        if check_of(entry.key(), bytes) == entry.check {
+        if entry.has_bytes(out) {
             return Ok(());
         }
         let Key { volume, block } = entry.key();
@@ -181,7 +176,7 @@ impl Log {
             path: self.device.path().to_owned(),
             volume,
             block,
-            page: u64::from(entry.page),
+            page,
         })
     }
 

@@ -49,12 +49,12 @@ impl Log {
 
     fn load_aligned(&self, readings: &[Reading], out: &mut [u8]) -> Vec<Result<()>> {
         let entries: Vec<Option<Entry>> = readings.iter().map(Reading::entry).collect();
-        let is_read = self.read_entries(&entries, out);
-        let blocks = out.chunks_exact_mut(PAGE_BYTES).zip(is_read);
+        let is_loaded = self.load_pages(&entries, out);
+        let blocks = out.chunks_exact_mut(PAGE_BYTES).zip(is_loaded);
         let each = readings.iter().zip(blocks);
-        each.map(|(reading, (bytes, is_read))| match reading.entry() {
-            Some(entry) if is_read => self.check_entry(entry, bytes),
-            _ => self.load(reading, bytes),
+        each.map(|(reading, (bytes, is_loaded))| match is_loaded {
+            true => Ok(()),
+            false => self.load(reading, bytes),
         })
         .collect()
     }
@@ -62,42 +62,50 @@ impl Log {
     /// The bytes of blocks at their pages, checked.
     pub(super) fn load_entries(&self, entries: &[Entry], out: &mut [u8]) -> Vec<Result<()>> {
         let pages: Vec<Option<Entry>> = entries.iter().copied().map(Some).collect();
-        let is_read = self.read_entries(&pages, out);
-        let blocks = out.chunks_exact_mut(PAGE_BYTES).zip(is_read);
+        let is_loaded = self.load_pages(&pages, out);
+        let blocks = out.chunks_exact_mut(PAGE_BYTES).zip(is_loaded);
         let each = entries.iter().zip(blocks);
-        each.map(|(entry, (bytes, is_read))| match is_read {
-            true => self.check_entry(*entry, bytes),
+        each.map(|(entry, (bytes, is_loaded))| match is_loaded {
+            true => Ok(()),
             false => self.load_entry(*entry, bytes),
         })
         .collect()
     }
 
-    /// Reads the pages of entries, each to its place in `out`; which were read. Of a run of which something failed none is: each is read
-    /// again by itself, so that no block has the error of another.
-    fn read_entries(&self, entries: &[Option<Entry>], out: &mut [u8]) -> Vec<bool> {
-        let (mut reads, mut rest) = (Vec::new(), out);
-        let mut runs = Vec::new();
-        let follows = |a: &Option<Entry>, b: &Option<Entry>| match (a, b) {
-            (Some(a), Some(b)) => a.page.checked_add(1) == Some(b.page),
-            (None, None) => true,
-            _ => false,
-        };
-        let neighbours = entries.chunk_by(follows);
-        for run in neighbours.flat_map(|run| run.chunks(RUN_PAGES_MAX)) {
+    /// Reads the pages of entries, each to its place in `out`: of which the bytes are the block's. Of a run of which something failed
+    /// none is, so that no block has the error of another: each is to be loaded by itself.
+    fn load_pages(&self, entries: &[Option<Entry>], out: &mut [u8]) -> Vec<bool> {
+        let (mut reads, mut runs) = (Vec::new(), Vec::new());
+        let (mut rest, mut first) = (out, 0);
+        for run in runs_of(entries) {
             let (bytes, behind) = rest.split_at_mut(run.len() * PAGE_BYTES);
             rest = behind;
-            runs.push((run.len(), run[0].is_some()));
-            reads.extend(run[0].map(|entry| PageRead {
-                page: u64::from(entry.page),
-                out: bytes,
-            }));
+            if let Some(entry) = run[0] {
+                let page = u64::from(entry.page);
+                reads.push(PageRead { page, out: bytes });
+                runs.push(first);
+            }
+            first += run.len();
         }
-        let mut is_read = self.device.read_many(&mut reads).into_iter();
-        let mut each = Vec::with_capacity(entries.len());
-        for (len, has_pages) in runs {
-            let is_whole = has_pages && is_read.next().expect("an answer for each");
-            each.extend(std::iter::repeat_n(is_whole, len));
-        }
-        each
+        let mut is_loaded = vec![false; entries.len()];
+        self.device.read_many(&mut reads, &mut |number, bytes| {
+            // The next ones are under way meanwhile.
+            for (place, bytes) in (runs[number]..).zip(bytes.chunks_exact(PAGE_BYTES)) {
+                let entry = entries[place].expect("a run of pages");
+                is_loaded[place] = entry.has_bytes(bytes);
+            }
+        });
+        is_loaded
     }
+}
+
+/// Runs of entries whose pages lie side by side, and runs of blocks without a page.
+fn runs_of(entries: &[Option<Entry>]) -> impl Iterator<Item = &[Option<Entry>]> {
+    let follows = |a: &Option<Entry>, b: &Option<Entry>| match (a, b) {
+        (Some(a), Some(b)) => a.page.checked_add(1) == Some(b.page),
+        (None, None) => true,
+        _ => false,
+    };
+    let runs = entries.chunk_by(follows);
+    runs.flat_map(|run| run.chunks(RUN_PAGES_MAX))
 }
