@@ -342,7 +342,9 @@ impl World {
     fn read_slowly(&mut self, volume: u32, block: u64) -> Result<(), String> {
         if let Some(slow) = self.slow.take() {
             let mut bytes = vec![0; PAGE_BYTES];
-            let read = self.log().finish_read(&slow.reading, &mut bytes);
+            let several = std::slice::from_ref(&slow.reading);
+            let read = self.log().finish_reads(several, &mut bytes).pop();
+            let read = read.expect("an answer for each");
             let read = read.map_err(|error| format!("a slow read: {error}"))?;
             if read.is_some() && !slow.seen.iter().any(|seen| **seen == bytes) {
                 return Err("a slow read sees what the block was at no time".into());

@@ -1,6 +1,7 @@
 //! A file or a block device: direct, locked, and durable by the request.
 
-use super::{Counters, Device, DeviceCounters};
+use super::ring::Rings;
+use super::{Came, Counters, Device, DeviceCounters, PageRead};
 use crate::error::{LogError, Result};
 use crate::page::{PAGE_BYTES, Pages};
 use forebay_pmem::{Opening, open_own};
@@ -34,6 +35,7 @@ pub struct FileDevice {
     path: PathBuf,
     pages: u64,
     counters: Counters,
+    rings: Rings,
 }
 
 impl FileDevice {
@@ -98,6 +100,7 @@ impl FileDevice {
             path: path.to_owned(),
             pages: 0,
             counters: Counters::default(),
+            rings: Rings::default(),
         };
         device.lock()?;
         device.refuse_file_system()?;
@@ -282,6 +285,25 @@ impl Device for FileDevice {
         self.file.read_exact_at(&mut aligned, offset)?;
         out.copy_from_slice(&aligned[..out.len()]);
         Ok(())
+    }
+
+    fn read_many(&self, reads: &mut [PageRead<'_>], came: &mut Came<'_>) {
+        let is_aligned = |read: &PageRead<'_>| read.out.as_ptr().addr().is_multiple_of(PAGE_BYTES);
+        assert!(reads.iter().all(is_aligned), "direct reads are aligned");
+        // One alone costs less without a ring.
+        if reads.len() > 1
+            && let Some(calls) = self.rings.read(&self.file, reads, came)
+        {
+            let bytes: usize = reads.iter().map(|read| read.out.len()).sum();
+            let pages = (bytes / PAGE_BYTES) as u64;
+            self.counters.note_reads(reads.len() as u64, pages, calls);
+            return;
+        }
+        for (number, read) in reads.iter_mut().enumerate() {
+            if self.read(read.page, read.out).is_ok() {
+                came(number, read.out);
+            }
+        }
     }
 
     fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {

@@ -14,6 +14,7 @@ mod open;
 mod pages;
 mod publish;
 mod read;
+mod read_many;
 mod recycle;
 mod replay;
 mod rest;

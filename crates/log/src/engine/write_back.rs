@@ -82,11 +82,13 @@ impl Log {
         blocks: &[Entry],
         brought: &mut Brought,
     ) -> Result<()> {
-        let mut bytes = Pages::zeroed(blocks.len());
+        let mut bytes = Pages::of_any_bytes(blocks.len());
         let mut whole = Vec::with_capacity(blocks.len());
-        for (entry, bytes) in blocks.iter().zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
-            match self.load_entry(*entry, bytes) {
-                Ok(()) => whole.push((*entry, &*bytes)),
+        let loaded = self.load_entries(blocks, &mut bytes);
+        let each = blocks.iter().zip(bytes.chunks_exact(PAGE_BYTES));
+        for ((entry, bytes), loaded) in each.zip(loaded) {
+            match loaded {
+                Ok(()) => whole.push((*entry, bytes)),
                 // It stays dirty, and the others are written. One that was overwritten meanwhile is no concern.
                 Err(error @ (LogError::Corrupt { .. } | LogError::Device { .. })) => {
                     let now = self.lock().table.get(entry.key());

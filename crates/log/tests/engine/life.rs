@@ -2,7 +2,7 @@
 
 use crate::fixtures::*;
 use forebay_log::shadow::{Fault, ShadowDevice};
-use forebay_log::{Device, Found, LogError, PAGE_BYTES, Transaction, open};
+use forebay_log::{Found, LogError, PAGE_BYTES, Transaction, open};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -267,38 +267,6 @@ fn what_a_backing_did_not_take_is_written_when_it_does() {
     clean_all(&log);
     assert_eq!(log.dirty_blocks(), 0);
     assert!(!log.clean_ahead().unwrap(), "nothing is left");
-}
-
-/// A device that does not give some of its pages.
-struct Unreadable(Arc<ShadowDevice>, std::sync::Mutex<std::ops::Range<u64>>);
-
-impl Device for Unreadable {
-    fn path(&self) -> &std::path::Path {
-        self.0.path()
-    }
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-    fn read(&self, page: u64, out: &mut [u8]) -> std::io::Result<()> {
-        let read = page..page + (out.len() / PAGE_BYTES) as u64;
-        let bad = self.1.lock().unwrap();
-        match read.start < bad.end && bad.start < read.end {
-            true => Err(std::io::Error::from_raw_os_error(5)),
-            false => self.0.read(page, out),
-        }
-    }
-    fn write_durable(&self, page: u64, parts: &[&[u8]]) -> std::io::Result<()> {
-        self.0.write_durable(page, parts)
-    }
-    fn write(&self, page: u64, parts: &[&[u8]]) -> std::io::Result<()> {
-        self.0.write(page, parts)
-    }
-    fn flush(&self) -> std::io::Result<()> {
-        self.0.flush()
-    }
-    fn counters(&self) -> forebay_log::DeviceCounters {
-        self.0.counters()
-    }
 }
 
 #[test]
