@@ -206,3 +206,29 @@ fn a_lost_disk_whose_blocks_fill_the_ring_can_be_given_up() {
     volume.write(0, &bytes(9)).expect("there is room");
     assert_eq!(read(&volume, 0), bytes(9));
 }
+
+#[test]
+fn the_rest_of_a_long_discard_is_zeroed_while_nothing_else_is_to_be_done() {
+    let Some(place) = Place::find("the_rest_of_a_long_discard") else {
+        return;
+    };
+    // More than a turn zeroes, several times.
+    const DISCARDED: u64 = 70_000;
+    let store = Arc::new(MemoryStore::from_bytes(vec![7; 300 << 20]));
+    let pool = place.create();
+    let volume = pool.attach(backing(&store)).expect("attach");
+    volume.discard(0..DISCARDED).expect("discard");
+    let mut written = 0;
+    while pool.stats().ssd.expect("on an SSD").recycled_segments == 0 {
+        let block = DISCARDED + written % 1000;
+        volume.write(block, &bytes(written)).expect("write");
+        written += 1;
+    }
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while volume.usage().dirty_blocks >= 1001 {
+        assert!(std::time::Instant::now() < deadline, "it is zeroed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let zeroed = DISCARDED as usize * BLOCK;
+    assert!(store.snapshot()[..zeroed].iter().all(|byte| *byte == 0));
+}

@@ -18,6 +18,8 @@ mod read_many;
 mod recycle;
 mod replay;
 mod rest;
+#[cfg(test)]
+mod rest_tests;
 mod round;
 #[cfg(test)]
 mod round_tests;

@@ -176,7 +176,8 @@ impl Log {
     }
 
     fn round_of(&self, volume: u32, dirty: (Vec<ZeroRange>, Vec<Entry>)) -> Round {
-        let (zeroes, mut blocks) = dirty;
+        let (mut zeroes, mut blocks) = dirty;
+        zeroes.reverse();
         blocks.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.key()));
         Round {
             volume,
@@ -213,6 +214,7 @@ impl Log {
         dirty.0.retain(|range| !brought.contains(range));
         // What became more than a step has, since it was written into or zeroed meanwhile, waits for the next ones, in which it is looked
         // at anew.
+        dirty.0.reverse();
         let zeroes = take_pieces(&mut dirty.0, most);
         round.zeroes.append(&mut dirty.0);
         dirty.0 = zeroes;

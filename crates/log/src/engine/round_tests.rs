@@ -72,6 +72,7 @@ fn pool() -> (Log, Arc<Disk>) {
     let options = Options {
         seed: Some(7),
         segment_pages: Some(SEGMENT_PAGES),
+        zeroed_at_once_blocks: 1 << 20,
         ..Options::default()
     };
     let log = create(Arc::new(ShadowDevice::new(state)), options).unwrap();
