@@ -121,7 +121,13 @@ impl World {
         let Crash { left, oracle } = crash;
         let disks = left.open_disks();
         let device = Arc::new(ShadowDevice::new(left.device));
-        let log = open_pool(&device, &disks, script.depth, seed)?;
+        let options = Options {
+            depth: script.depth,
+            seed: Some(seed),
+            zeroed_at_once_blocks: script.zeroed_at_once,
+            ..Options::default()
+        };
+        let log = open_pool(&device, &disks, options)?;
         let found = oracle.find(&read_all(&log, &disks)?)?;
         let rows = log.volumes();
         oracle.rows.check(&rows)?;
@@ -170,7 +176,8 @@ impl World {
             Step::WriteBack(volume) => self.write_back(*volume)?,
             Step::Recycle => self.recycle()?,
             Step::Forget(volume, block, seed) => self.forget((*volume, *block, *seed), verifier)?,
-            Step::CleanAhead => self.clean_ahead()?,
+            Step::CleanAhead => self.clean(Log::clean_ahead)?,
+            Step::ZeroRest => self.clean(Log::zero_rest)?,
             Step::Swap(volume, block, seed) => self.swap((*volume, *block, *seed), verifier)?,
             Step::Grow(volume, bytes) => self.grow(*volume, *bytes, verifier)?,
             Step::FailDisks(fails) => self.disks.iter().for_each(|disk| disk.set_fails(*fails)),
@@ -481,9 +488,9 @@ impl World {
         self.oracle.change(place(volume, block), &bytes);
     }
 
-    fn clean_ahead(&mut self) -> Result<(), String> {
+    fn clean(&mut self, some: impl Fn(&Log) -> Result<bool, LogError>) -> Result<(), String> {
         self.end_turn();
-        match self.log().clean_ahead() {
+        match some(self.log()) {
             Ok(_) | Err(LogError::Backing { .. }) => Ok(()),
             Err(LogError::Poisoned { .. }) if self.has_failed => Ok(()),
             Err(error) => Err(error.to_string()),
