@@ -120,7 +120,8 @@ impl SsdPool {
         drop(backing.forget_cached());
         known.state.set_backing(backing, size_bytes)?;
         let tallies = self.shared().tallies.clone();
-        let behind = Behind::new(known.state.clone(), tallies);
+        let answer_deadline = self.shared().options.answer_deadline;
+        let behind = Behind::new(known.state.clone(), tallies, answer_deadline);
         log.attach(known.number, Arc::new(behind));
         Ok(())
     }

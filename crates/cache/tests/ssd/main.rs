@@ -1,5 +1,6 @@
 //! Pools on an SSD through the library: what programs see of them.
 
+mod hung;
 mod life;
 mod marks;
 mod model;

@@ -7,6 +7,7 @@
 use super::core::{Log, State};
 use super::join::{Class, Ready};
 use super::waiter::Ticket;
+use super::write_back::not_written_back;
 use crate::error::{LogError, Result};
 use crate::media::{Element, Key, Shape, Summary};
 use crate::mutants::{Mutant, mutated};
@@ -199,13 +200,17 @@ impl Log {
         Ok(cleaned)
     }
 
-    /// Writes blocks and ranges of one volume back, and syncs.
+    /// Writes blocks and ranges of one volume back, and syncs. A backing that does not answer is left alone, as one that fails: what
+    /// holds of its blocks holds of these (S6), and no other volume waits for it.
     pub(crate) fn clean_volume(
         &self,
         volume: u32,
         dirty: (Vec<ZeroRange>, Vec<Entry>),
     ) -> Result<()> {
         let backing = self.backing_or_error(volume)?;
+        if let Some(error) = backing.unanswered() {
+            return Err(not_written_back(volume)(error));
+        }
         let brought = self.bring(&*backing, dirty)?;
         self.sync_brought((volume, &*backing), brought)
     }

@@ -28,6 +28,7 @@ struct Disk {
     most: AtomicU64,
     unsynced: AtomicU64,
     fails: AtomicBool,
+    is_unanswered: AtomicBool,
     /// A zeroing waits while this is set, and says that it does.
     holds: AtomicBool,
     is_held: AtomicBool,
@@ -41,6 +42,7 @@ impl Disk {
             most: AtomicU64::new(0),
             unsynced: AtomicU64::new(0),
             fails: AtomicBool::new(false),
+            is_unanswered: AtomicBool::new(false),
             holds: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
         })
@@ -82,6 +84,11 @@ impl Backing for Disk {
         self.most.fetch_max(unsynced, Ordering::Relaxed);
         self.blocks.lock().unwrap()[first as usize..][..count as usize].fill(0);
         Ok(())
+    }
+
+    fn unanswered(&self) -> Option<io::Error> {
+        let is_unanswered = self.is_unanswered.load(Ordering::Relaxed);
+        is_unanswered.then(|| io::Error::other("no answer"))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -244,6 +251,30 @@ fn of_a_backing_that_fails_the_whole_range_is_carried_forward() {
     assert!(log.zero_rest().is_err());
     disk.fails.store(false, Ordering::Relaxed);
     assert!(log.zero_rest().unwrap());
+    log.write_back(1).unwrap();
+    assert_eq!((log.usage(1).1, disk.zeroes()), (0, LONG - 1));
+    check(&log);
+}
+
+#[test]
+fn a_backing_that_does_not_answer_is_not_asked_for_a_segment() {
+    let (device, log, disk) = pool();
+    disk.is_unanswered.store(true, Ordering::Relaxed);
+    // A thread that asks it would wait for ever.
+    disk.holds.store(true, Ordering::Relaxed);
+    let before = log.usage(1).1;
+    while log.tallies().recycled < 2 * SEGMENTS as u64 {
+        drop(log.recycle());
+        write(&log, (2, 0), 3);
+    }
+    drop(log.clean_ahead());
+    assert!(log.zero_rest().is_err());
+    assert_eq!((log.usage(1).1, disk.zeroes()), (before, 0));
+    check(&log);
+    let log = killed(&device, log, &disk);
+    check(&log);
+    disk.is_unanswered.store(false, Ordering::Relaxed);
+    disk.holds.store(false, Ordering::Relaxed);
     log.write_back(1).unwrap();
     assert_eq!((log.usage(1).1, disk.zeroes()), (0, LONG - 1));
     check(&log);
