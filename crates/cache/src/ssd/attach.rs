@@ -153,7 +153,6 @@ impl SsdPool {
         row.inode = identity.inode;
         if !is_same_file {
             // They are the other file's. Gone durably, before the row says that this file is the volume's.
-            shared.work.note_change();
             shared.with_room(log, || log.forget_clean(row.number))?;
         }
         let begin = self.classify_mark(log, (&backing, &row), accept_stale)?;

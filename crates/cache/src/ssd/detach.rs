@@ -93,9 +93,8 @@ impl SsdPool {
         }
         let _alone = volume.known().shut(&log);
         let (_, unwritten) = log.usage(volume.number());
-        // The thread may have given up for a while, for want of this very backing.
-        shared.work.note_change();
         shared.with_room(&log, || log.discard_volume(volume.number()))?;
+        // The thread may have given up for a while, for want of this very backing.
         shared.work.note_change();
         log.free_volume(&row).map_err(failed)?;
         volume.state().set_gone(true);
