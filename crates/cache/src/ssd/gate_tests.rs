@@ -12,9 +12,15 @@ use crate::options::{Medium, PoolOptions, RuntimeOptions};
 /// How long the tests look for a wait.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A pool whose ring one volume has filled, whose backing takes nothing, and another volume of odd size, of which nothing is
-/// dirty.
-fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool, SsdVolume)> {
+/// The thread does not make room meanwhile: a request to the backing takes it as long.
+const STUCK: Duration = Duration::from_secs(2);
+
+/// A pool whose ring one volume has filled, whose backing takes nothing, and slowly, and another volume of odd size, of which nothing
+/// is dirty.
+fn full(
+    directory: &std::path::Path,
+    odd: &Arc<MemoryStore>,
+) -> Option<(SsdPool, SsdVolume, Arc<FaultyStore>)> {
     let runtime = RuntimeOptions::default().throttle_deadline(Duration::from_millis(200));
     let options = PoolOptions::new(directory.join("pool"), 12 << 20).medium(Medium::Ssd);
     let pool = match SsdPool::create(&options.runtime(runtime)) {
@@ -26,7 +32,8 @@ fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool,
     };
     let failing = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(64 << 20))));
     failing.fail_writes(u64::MAX);
-    let filling = pool.attach(Backing::from_store(failing), false).unwrap();
+    let filling = Backing::from_store(failing.clone());
+    let filling = pool.attach(filling, false).unwrap();
     let volume = pool
         .attach(Backing::from_store(odd.clone()), false)
         .unwrap();
@@ -41,14 +48,15 @@ fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool,
             break;
         }
     }
-    Some((pool, volume))
+    failing.delay_requests(STUCK);
+    Some((pool, volume, failing))
 }
 
 /// Another thread gets the volume's lock while `call` waits for room. The call is made again where it found some.
 fn assert_free_while_it_waits(call: impl Fn(&SsdPool, &SsdVolume, &MemoryStore) -> bool + Sync) {
     let directory = tempfile::tempdir().unwrap();
     let odd = Arc::new(MemoryStore::new(10_000));
-    let Some((pool, volume)) = full(directory.path(), &odd) else {
+    let Some((pool, volume, failing)) = full(directory.path(), &odd) else {
         return;
     };
     let (deadline, is_seen) = (Instant::now() + DEADLINE, AtomicBool::new(false));
@@ -61,6 +69,7 @@ fn assert_free_while_it_waits(call: impl Fn(&SsdPool, &SsdVolume, &MemoryStore) 
             is_seen.fetch_or(is_free && waits, Ordering::Relaxed);
         }
     });
+    failing.delay_requests(Duration::ZERO);
     assert!(is_seen.into_inner());
 }
 
