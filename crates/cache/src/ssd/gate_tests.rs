@@ -12,16 +12,11 @@ use crate::options::{Medium, PoolOptions, RuntimeOptions};
 /// How long the tests look for a wait.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The thread does not make room meanwhile: a request to the backing takes it as long.
-const STUCK: Duration = Duration::from_secs(2);
-
-/// A pool whose ring one volume has filled, whose backing takes nothing, and slowly, and another volume of odd size, of which nothing
-/// is dirty.
-fn full(
-    directory: &std::path::Path,
-    odd: &Arc<MemoryStore>,
-) -> Option<(SsdPool, SsdVolume, Arc<FaultyStore>)> {
-    let runtime = RuntimeOptions::default().throttle_deadline(Duration::from_millis(200));
+/// A pool whose ring one volume has filled, whose backing takes nothing, and another volume of odd size, of which nothing is
+/// dirty. Its callers wait for a thread to make room, and there is none: so they wait until their deadline.
+fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool, SsdVolume)> {
+    let runtime = RuntimeOptions::default().throttle_deadline(Duration::from_millis(300));
+    let runtime = runtime.background(false);
     let options = PoolOptions::new(directory.join("pool"), 12 << 20).medium(Medium::Ssd);
     let pool = match SsdPool::create(&options.runtime(runtime)) {
         Ok(pool) => pool,
@@ -32,11 +27,11 @@ fn full(
     };
     let failing = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(64 << 20))));
     failing.fail_writes(u64::MAX);
-    let filling = Backing::from_store(failing.clone());
-    let filling = pool.attach(filling, false).unwrap();
+    let filling = pool.attach(Backing::from_store(failing), false).unwrap();
     let volume = pool
         .attach(Backing::from_store(odd.clone()), false)
         .unwrap();
+    pool.shared().work.begin_thread();
     let block = [7; forebay_log::PAGE_BYTES];
     // A page may be left where a write needs two.
     let mut refused = 0;
@@ -48,15 +43,14 @@ fn full(
             break;
         }
     }
-    failing.delay_requests(STUCK);
-    Some((pool, volume, failing))
+    Some((pool, volume))
 }
 
 /// Another thread gets the volume's lock while `call` waits for room. The call is made again where it found some.
 fn assert_free_while_it_waits(call: impl Fn(&SsdPool, &SsdVolume, &MemoryStore) -> bool + Sync) {
     let directory = tempfile::tempdir().unwrap();
     let odd = Arc::new(MemoryStore::new(10_000));
-    let Some((pool, volume, failing)) = full(directory.path(), &odd) else {
+    let Some((pool, volume)) = full(directory.path(), &odd) else {
         return;
     };
     let (deadline, is_seen) = (Instant::now() + DEADLINE, AtomicBool::new(false));
@@ -69,7 +63,6 @@ fn assert_free_while_it_waits(call: impl Fn(&SsdPool, &SsdVolume, &MemoryStore) 
             is_seen.fetch_or(is_free && waits, Ordering::Relaxed);
         }
     });
-    failing.delay_requests(Duration::ZERO);
     assert!(is_seen.into_inner());
 }
 
