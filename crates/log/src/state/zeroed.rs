@@ -100,14 +100,19 @@ impl Zeroed {
             .collect()
     }
 
-    /// The parts of `count` blocks from `first` on that the element with this sequence zeroed.
-    pub(crate) fn of_element(&self, first: Key, count: u64, sequence: u64) -> Vec<ZeroRange> {
+    /// The parts of `count` blocks from `first` on that are in ranges.
+    pub(crate) fn within(&self, first: Key, count: u64) -> Vec<ZeroRange> {
         let end = first.block + count;
         let parts = self.overlapping(first, count).into_iter();
         parts
-            .filter(|range| range.sequence == sequence)
             .map(|range| range.cut(range.first.block.max(first.block), range.end().min(end)))
             .collect()
+    }
+
+    /// The parts of `count` blocks from `first` on that the element with this sequence zeroed.
+    pub(crate) fn of_element(&self, first: Key, count: u64, sequence: u64) -> Vec<ZeroRange> {
+        let parts = self.within(first, count).into_iter();
+        parts.filter(|range| range.sequence == sequence).collect()
     }
 }
 
