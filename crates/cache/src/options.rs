@@ -214,6 +214,9 @@ runtime_options! {
     answer_deadline: Duration = Duration::from_secs(5),
     /// Brings blocks into the pool when a read misses, as is the default.
     fill_on_read: bool = true,
+    /// Whether a pool on an SSD may read several blocks by an io_uring. Threads make these as they need them, and each takes a descriptor:
+    /// not for a process whose program may close descriptors that it does not know.
+    read_rings: bool = true,
     /// Misses of reads that follow one another pass the pool by once these have come to more than this many bytes: they are not
     /// brought in. 0, the default, brings in all. Can be changed later:
     /// [`Pool::set_sequential_cutoff`](crate::Pool::set_sequential_cutoff).

@@ -143,7 +143,10 @@ impl Process {
         }
         let runtime = RuntimeOptions::default()
             .region(RegionOptions::default().trust_owner(self.settings.trust_owner))
-            .fill_on_read(false);
+            .fill_on_read(false)
+            // Rings would be made after the opening, at the program's low numbers, unknown as ours: the program could close one and
+            // get its number for a file, which the ring's end would close.
+            .read_rings(false);
         let options = FileBufferOptions::new(&self.settings.pool)
             .runtime(runtime)
             // Processes may be short and many; the command that began them reports when all is

@@ -73,7 +73,7 @@ impl SsdPool {
                 FileDevice::create_with(path, options.member_bytes, trust_owner).map_err(of_log)?
             }
         };
-        let made = make_on(device, path);
+        let made = make_on(with_rings(device, &options.runtime), path);
         if made.is_err() && !is_device {
             // The caller needs the first error, not this one.
             drop(std::fs::remove_file(path));
@@ -90,6 +90,7 @@ impl SsdPool {
         let began = Instant::now();
         let trust_owner = options.region.trusts_owner();
         let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
+        let device = with_rings(device, &options);
         let log = forebay_log::open(Arc::new(device), Options::default()).map_err(of_log)?;
         SsdPool::start(log, path, options, (began, false))
     }
@@ -336,6 +337,14 @@ impl SsdPool {
             first = first.and(self.end_mark(log, (backing, &mut row)));
         }
         first
+    }
+}
+
+/// The device, which makes rings only where the process may have them.
+fn with_rings(device: FileDevice, options: &RuntimeOptions) -> FileDevice {
+    match options.read_rings {
+        true => device,
+        false => device.without_rings(),
     }
 }
 

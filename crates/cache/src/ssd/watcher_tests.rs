@@ -137,3 +137,36 @@ fn a_volume_goes_while_the_watcher_of_its_flush_uses_it() {
         });
     }
 }
+
+#[test]
+fn what_is_written_into_a_range_that_a_flush_zeroes_counts_when_it_is_known() {
+    const WRITTEN: usize = 1600;
+    let Some(rig) = rig("what_is_written_into_a_range", true) else {
+        return;
+    };
+    rig.volume.flush().unwrap();
+    rig.volume.discard(0..10_000).unwrap();
+    let mut told = Vec::new();
+    let flushed = rig.volume.flush_watched(&mut |progress| {
+        if told.is_empty() {
+            for first in (0..WRITTEN as u64).step_by(AT_ONCE) {
+                rig.volume.write(first, &[3; AT_ONCE * BLOCK]).unwrap();
+            }
+        }
+        told.push((progress.dirty_blocks, progress.written_blocks));
+        ControlFlow::Continue(())
+    });
+    flushed.unwrap();
+    assert_eq!(told[0], (0, 0));
+    let last = told.len() - 1;
+    assert_eq!(told[last].0, 0);
+    let known = |(dirty, written): &(u64, u64)| dirty + written <= WRITTEN as u64;
+    assert!(told.iter().all(known), "{told:?}");
+    let backing = rig.store.snapshot();
+    assert!(backing[..WRITTEN * BLOCK].iter().all(|byte| *byte == 3));
+    assert!(
+        backing[WRITTEN * BLOCK..10_000 * BLOCK]
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+}

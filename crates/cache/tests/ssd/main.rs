@@ -5,6 +5,7 @@ mod life;
 mod marks;
 mod model;
 mod ranges;
+mod reads;
 mod refusals;
 mod rig;
 mod trouble;

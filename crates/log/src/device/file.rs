@@ -85,6 +85,13 @@ impl FileDevice {
         FileDevice::prepare(file, path)?.sized()
     }
 
+    /// The same device, of which several reads are made one after the other: no descriptor is opened later.
+    #[must_use]
+    pub fn without_rings(mut self) -> FileDevice {
+        self.rings = Rings::none();
+        self
+    }
+
     /// The same file once more, for reads of any bytes, whatever its path leads to by now.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ pub(crate) const DEPTH: usize = 32;
 const HANDED_OVER_AT_ONCE: usize = 8;
 /// Rings that are kept for the next reader.
 const KEPT: usize = 64;
+/// A call that the kernel has no memory for is made so often in a row.
+const TRIES: u32 = 8;
 /// Between two looks at a ring that takes no more calls.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -52,7 +54,7 @@ impl Ring {
     /// Reads all, and tells `came` of those that were read whole.
     fn read(&mut self, file: &File, reads: &mut [PageRead<'_>], came: &mut Came<'_>) -> Done {
         let mut done = Done::default();
-        let mut next = 0;
+        let (mut next, mut tries) = (0, 0);
         let mut under_way = UnderWay {
             ring: &mut self.0,
             count: 0,
@@ -67,9 +69,18 @@ impl Ring {
             };
             done.calls += 1;
             let called = under_way.ring.submit_and_wait(awaited);
-            if called.is_err_and(|error| !is_transient(&error)) {
-                done.is_broken = true;
-                break;
+            match called {
+                Ok(_) => tries = 0,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Reads that come back may free what it lacks.
+                Err(error) if is_transient(&error) && tries < TRIES => {
+                    tries += 1;
+                    std::thread::sleep(LOOK);
+                }
+                Err(_) => {
+                    done.is_broken = true;
+                    break;
+                }
             }
             under_way.reap(reads, came);
         }
@@ -127,12 +138,15 @@ impl Drop for UnderWay<'_> {
     }
 }
 
+/// The kernel has no rings, or none for this process.
+fn is_for_good(error: &io::Error) -> bool {
+    let is_refused = matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM));
+    is_refused || error.kind() == io::ErrorKind::Unsupported
+}
+
 /// The call is to be made again.
 fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
-    )
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
 }
 
 /// The rings of a device, one for each thread that reads many pages at the moment.
@@ -152,6 +166,14 @@ impl Default for Rings {
 }
 
 impl Rings {
+    /// None is ever made.
+    pub(super) fn none() -> Rings {
+        Rings {
+            is_refused: AtomicBool::new(true),
+            ..Rings::default()
+        }
+    }
+
     /// Reads all by one ring, and tells `came` of those that were read whole; by how many system calls. None if there is no ring.
     pub(super) fn read(
         &self,
@@ -175,9 +197,13 @@ impl Rings {
         if self.is_refused.load(Ordering::Relaxed) {
             return None;
         }
-        let ring = Ring::new().ok();
-        self.is_refused.store(ring.is_none(), Ordering::Relaxed);
-        ring
+        Ring::new()
+            .inspect_err(|error| {
+                // What a process lacks now, descriptors or memory, it may have later.
+                let is_final = is_for_good(error);
+                self.is_refused.fetch_or(is_final, Ordering::Relaxed);
+            })
+            .ok()
     }
 }
 
@@ -221,6 +247,14 @@ mod tests {
             assert!(count > DEPTH || calls == 1, "{calls} calls for {count}");
         }
         assert_eq!(rings.kept.len(), 1);
+    }
+
+    #[test]
+    fn only_a_refusal_for_good_is_remembered() {
+        let of = |number| is_for_good(&io::Error::from_raw_os_error(number));
+        assert!(of(libc::ENOSYS) && of(libc::EPERM) && of(libc::EOPNOTSUPP));
+        assert!(!of(libc::EMFILE) && !of(libc::ENFILE) && !of(libc::ENOMEM));
+        assert!(Rings::none().ring().is_none());
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub struct Round {
     /// What is still to be written, the last block first.
     zeroes: Vec<ZeroRange>,
     blocks: Vec<Entry>,
+    /// What an earlier step found in place of these, and was more than it could write. Of it only what is still so is written: what has
+    /// become of it since is newer than the round, or it would never end.
+    late: (Vec<ZeroRange>, Vec<Entry>),
     /// What is, and is not synced.
     brought: Brought,
     /// Why something that was to be written is dirty.
@@ -48,12 +51,13 @@ impl Round {
     /// How many blocks are still to be written.
     #[must_use]
     pub fn left(&self) -> u64 {
-        self.blocks.len() as u64
+        (self.blocks.len() + self.late.1.len()) as u64
     }
 
     /// Everything is written, or was left out.
     fn is_written(&self) -> bool {
-        self.zeroes.is_empty() && self.blocks.is_empty()
+        let noted = self.zeroes.is_empty() && self.blocks.is_empty();
+        noted && self.late.0.is_empty() && self.late.1.is_empty()
     }
 
     /// Nothing is left to be written or synced, and nothing failed.
@@ -185,6 +189,7 @@ impl Log {
             failures_seen: 0,
             zeroes,
             blocks,
+            late: Default::default(),
             brought: Brought::default(),
             failure: None,
         }
@@ -201,24 +206,30 @@ impl Log {
 
     /// Writes some of it, as it is now; false if nothing was left.
     pub(super) fn write_some(&self, round: &mut Round) -> Result<bool> {
-        let Round { zeroes, blocks, .. } = round;
-        if zeroes.is_empty() && blocks.is_empty() {
+        if round.is_written() {
             return Ok(false);
         }
+        let has_late = !round.late.0.is_empty() || !round.late.1.is_empty();
+        let (zeroes, blocks) = match has_late {
+            true => (&mut round.late.0, &mut round.late.1),
+            false => (&mut round.zeroes, &mut round.blocks),
+        };
         let blocks = blocks.split_off(blocks.len().saturating_sub(BROUGHT_AT_ONCE));
         let most = (BROUGHT_AT_ONCE, self.options.zeroed_at_once_blocks);
         let zeroes = take_pieces(zeroes, most);
-        let mut dirty = self.lock().dirty_now(zeroes, blocks, most.1);
+        let mut dirty = match has_late {
+            true => self.lock().still_dirty(&zeroes, &blocks),
+            false => self.lock().dirty_now(zeroes, blocks, most.1),
+        };
         // A range stays in the table until it is synced, and each block that was in it brings it along.
         let brought = &round.brought.zeroes;
         dirty.0.retain(|range| !brought.contains(range));
-        // What became more than a step has, since it was written into or zeroed meanwhile, waits for the next ones, in which it is looked
-        // at anew.
+        // A range of which much was written since became more than a step has.
         dirty.0.reverse();
         let zeroes = take_pieces(&mut dirty.0, most);
-        round.zeroes.append(&mut dirty.0);
+        round.late.0.append(&mut dirty.0);
         dirty.0 = zeroes;
-        put_back(&mut dirty.1, &mut round.blocks);
+        put_back(&mut dirty.1, &mut round.late.1);
         if dirty.0.is_empty() && dirty.1.is_empty() {
             return Ok(true);
         }
@@ -239,7 +250,7 @@ impl Log {
     ///
     /// # Errors
     /// The volume has no backing.
-    fn pause_round(&self, round: &mut Round) -> Result<()> {
+    pub(super) fn pause_round(&self, round: &mut Round) -> Result<()> {
         if round.brought.is_empty() {
             return Ok(());
         }
@@ -300,6 +311,15 @@ impl State {
         zeroes.sort_unstable_by_key(|range: &ZeroRange| range.first);
         zeroes.dedup();
         (zeroes, blocks)
+    }
+
+    /// What of this is still so, or newer blocks in its place: no more blocks than were given, and ranges of zeroes within those alone.
+    fn still_dirty(&self, zeroes: &[ZeroRange], blocks: &[Entry]) -> (Vec<ZeroRange>, Vec<Entry>) {
+        let parts = zeroes.iter();
+        let parts = parts.flat_map(|range| self.zeroed.within(range.first, range.count));
+        let entries = blocks.iter().filter_map(|one| self.table.get(one.key()));
+        let entries = entries.filter(|entry| !entry.is_clean());
+        (parts.collect(), entries.collect())
     }
 
     /// What has become of what was dirty in an earlier turn, as far as it is dirty.

@@ -77,6 +77,24 @@ fn a_batch_is_one_call_and_what_lies_side_by_side_one_read() {
 }
 
 #[test]
+fn without_rings_each_read_is_a_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = match FileDevice::create(&folder.path().join("pool"), 32 << 20) {
+        Ok(device) => Arc::new(device.without_rings()),
+        Err(error) => {
+            eprintln!("skipped without_rings: {error}");
+            return;
+        }
+    };
+    let log = create(device.clone(), Options::default()).unwrap();
+    for block in 0..32 {
+        log.commit(one(block, block)).unwrap();
+    }
+    let counted = counted(&*device, &log, (0, 32));
+    assert_eq!((counted.reads, counted.read_calls), (32, 32));
+}
+
+#[test]
 fn an_error_of_one_block_is_that_blocks() {
     let device = Arc::new(Unreadable(device(SEGMENTS), Default::default()));
     let log = create(device.clone(), options()).unwrap();
