@@ -16,7 +16,7 @@ mod tools;
 mod watched;
 
 pub use machine::{Machine, OthersWatch, date};
-pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
+pub use options::{PoolMedium, RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
 
 pub use processes::{
     Daemon, Group, Output, OwnTime, catch_signals, check_interrupt, output, processor_time, run,

@@ -14,7 +14,7 @@ mod stamp;
 mod tally;
 mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -22,8 +22,7 @@ use std::time::Duration;
 use clap::Args;
 use fastrand::Rng;
 use forebay_harness::{
-    Result, RunOptions, SeedOption, SubjectOptions, catch_signals, memory_folder, mount_obstacle,
-    progress_bar,
+    PoolMedium, Result, RunOptions, SeedOption, SubjectOptions, catch_signals, mount_obstacle, progress_bar,
 };
 use forebay_serve::Request;
 use rustix::process::Signal;
@@ -56,7 +55,10 @@ pub struct Arguments {
     /// How long to break things [default: 600, quick: 60]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Where backings are made, and removed afterwards [default: where the pool is]
+    /// What the pool lies on; one on an SSD is made where the backings are
+    #[arg(long, value_enum, default_value_t)]
+    medium: PoolMedium,
+    /// Where backings are made, and removed afterwards [default: in memory; with --medium ssd in /var/tmp]
     #[arg(long, value_name = "DIR")]
     backings: Option<PathBuf>,
 }
@@ -70,8 +72,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let length = Duration::from_secs(arguments.seconds.unwrap_or(quick_or));
     let seed = arguments.seed.seed("soak");
     let forebay = arguments.subject.forebay()?;
-    let backings = arguments.backings.clone().unwrap_or_else(memory_folder);
-    let place = Place::new(&forebay, &backings, POOL_BYTES, VOLUME_BYTES)?;
+    let backings = arguments.backings.clone();
+    let backings = backings.unwrap_or_else(|| arguments.medium.folder(Path::new("/var/tmp")));
+    let place = Place::new(&forebay, arguments.medium, &backings, POOL_BYTES, VOLUME_BYTES)?;
     if let Some(obstacle) = mount_obstacle() {
         eprintln!("skipped soak of the FUSE disk: {obstacle}");
     }

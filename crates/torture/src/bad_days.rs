@@ -92,7 +92,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn serve(settings: &Settings, form: Form, parent: &Path) -> Result<Place> {
-    let mut place = Place::new(form, &settings.forebay, parent, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, parent, POOL_BYTES)?;
     place.start()?;
     Ok(place)
 }
@@ -121,7 +121,7 @@ fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
 
 fn two_mounts(settings: &Settings, _: Form) -> Result<()> {
     let mut first = serve(settings, Form::Mount, &settings.disk)?;
-    let second = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let second = Place::new(Form::Mount, settings, &settings.disk, POOL_BYTES)?;
     let mut again = second.env.command(&["mount"]);
     again.arg(first.env.disk()).arg(second.files());
     let directory = first.env.disk().display().to_string().to_lowercase();
@@ -134,7 +134,7 @@ fn foreign_pool(settings: &Settings, form: Form) -> Result<()> {
     let mut first = serve(settings, Form::Mount, &settings.disk)?;
     std::fs::write(first.files().join("a"), b"a")?;
     first.stop()?;
-    let other = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let other = Place::new(Form::Mount, settings, &settings.disk, POOL_BYTES)?;
     let mut intruder = match form {
         Form::Preload => other.env.preloaded(&first.pool(), "true".as_ref()),
         _ => {

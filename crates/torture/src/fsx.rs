@@ -60,7 +60,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn place(settings: &Settings, form: Form) -> Result<Place> {
-    let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, &settings.disk, POOL_BYTES)?;
     place.start()?;
     Ok(place)
 }

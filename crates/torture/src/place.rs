@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_harness::{Daemon, Group, Result, TestEnv, mount_obstacle};
+use forebay_harness::{Daemon, Group, PoolMedium, Result, TestEnv, mount_obstacle};
 use rustix::process::Signal;
+
+use crate::settings::Settings;
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -65,16 +67,27 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes the directory under `parent`, and a pool in memory; serves nothing yet.
-    pub fn new(form: Form, forebay: &Path, parent: &Path, pool_bytes: u64) -> Result<Place> {
-        let env = TestEnv::new(forebay, parent)?;
+    /// Makes the directory under `parent`, and a pool, in memory or on the disk of the settings; serves nothing yet.
+    pub fn new(form: Form, settings: &Settings, parent: &Path, pool_bytes: u64) -> Result<Place> {
+        let Settings {
+            forebay,
+            medium,
+            disk,
+            ..
+        } = settings;
+        // What has no pool has its other folder on another file system all the same.
+        let medium = match form {
+            Form::Plain => PoolMedium::default(),
+            _ => *medium,
+        };
+        let env = TestEnv::with_pools(forebay, medium, disk, parent)?;
         let place = Place {
             form,
             env,
             daemon: None,
         };
         if form != Form::Plain {
-            place.env.create_pool(&place.pool(), pool_bytes, &[])?;
+            place.env.create_pool(&place.pool(), pool_bytes, medium.create_options())?;
         }
         Ok(place)
     }

@@ -77,7 +77,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn check(settings: &Settings, form: Form, tool: &Path) -> Result<Checks> {
-    let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, &settings.disk, POOL_BYTES)?;
     place.start()?;
     let configuration = place.env.path("pjdfstest.toml");
     std::fs::write(&configuration, CONFIGURATION)?;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use forebay_harness::PoolMedium;
+
 use crate::place::Form;
 
 #[derive(Clone, Debug)]
@@ -9,6 +11,7 @@ pub struct Settings {
     pub forebay: PathBuf,
     pub own: PathBuf,
     pub disk: PathBuf,
+    pub medium: PoolMedium,
     /// Repeats the choices; what the machine does meanwhile is its own.
     pub seed: u64,
     pub fsx_operations: u64,

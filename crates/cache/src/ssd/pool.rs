@@ -29,6 +29,7 @@ const SURVIVES: &str = "survives a power loss, as far as the disk keeps what it 
 pub(crate) struct SsdPool {
     shared: Arc<Shared>,
     uuid: [u8; 16],
+    is_test: bool,
     recovery: RecoveryReport,
     opened_at: Instant,
     /// The volume table changes under it.
@@ -73,7 +74,11 @@ impl SsdPool {
                 FileDevice::create_with(path, options.member_bytes, trust_owner).map_err(of_log)?
             }
         };
-        let made = make_on(device, path);
+        let log_options = Options {
+            is_test: options.format.test,
+            ..Options::default()
+        };
+        let made = make_on(device, path, log_options);
         if made.is_err() && !is_device {
             // The caller needs the first error, not this one.
             drop(std::fs::remove_file(path));
@@ -123,10 +128,11 @@ impl SsdPool {
         };
         let (verify, replacement) = (options.verify, options.replacement);
         let has_background = options.has_background();
-        let uuid = log.uuid().to_le_bytes();
+        let (uuid, is_test) = (log.uuid().to_le_bytes(), log.is_test());
         let mut pool = SsdPool {
             shared: Arc::new(Shared::new(log, path.to_path_buf(), options)),
             uuid,
+            is_test,
             recovery,
             opened_at: Instant::now(),
             table: Mutex::new(()),
@@ -182,6 +188,10 @@ impl SsdPool {
 
     pub(crate) fn uuid(&self) -> [u8; 16] {
         self.uuid
+    }
+
+    pub(crate) fn is_test(&self) -> bool {
+        self.is_test
     }
 
     pub(crate) fn recovery_report(&self) -> &RecoveryReport {
@@ -340,10 +350,10 @@ impl SsdPool {
 }
 
 /// A pool on a device, and what a durable write costs there.
-fn make_on(device: FileDevice, path: &Path) -> Result<(Log, Duration)> {
+fn make_on(device: FileDevice, path: &Path, options: Options) -> Result<(Log, Duration)> {
     use forebay_log::Device;
     if device.pages() < 2 {
-        let made = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log);
+        let made = forebay_log::create(Arc::new(device), options).map_err(of_log);
         return made.map(|log| (log, Duration::ZERO));
     }
     let cost = forebay_log::durable_write_cost(&device, MEASURED_WRITES, MEASURED_FOR);
@@ -354,7 +364,7 @@ fn make_on(device: FileDevice, path: &Path) -> Result<(Log, Duration)> {
             source,
         })
     })?;
-    let log = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log)?;
+    let log = forebay_log::create(Arc::new(device), options).map_err(of_log)?;
     Ok((log, cost))
 }
 
@@ -386,9 +396,6 @@ fn check_format(options: &PoolOptions) -> Result<()> {
     }
     if format.lanes.is_some() || format.lane_bytes.is_some() {
         return lacks("has no lanes");
-    }
-    if format.test {
-        return lacks("cannot be broken on purpose");
     }
     Ok(())
 }

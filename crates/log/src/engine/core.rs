@@ -24,6 +24,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Pages of a segment, for `create`; by the device's size if none.
     pub segment_pages: Option<u32>,
+    /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
+    pub is_test: bool,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
             gathers: true,
             seed: None,
             segment_pages: None,
+            is_test: false,
         }
     }
 }
@@ -101,6 +104,7 @@ pub(crate) struct State {
 pub struct Log {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) uuid: u128,
+    pub(crate) is_test: bool,
     pub(crate) geometry: Geometry,
     pub(crate) incarnation: IncarnationLine,
     pub(crate) options: Options,

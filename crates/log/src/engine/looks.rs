@@ -146,6 +146,11 @@ impl Log {
         self.uuid
     }
 
+    /// Whether it was made for tests.
+    pub fn is_test(&self) -> bool {
+        self.is_test
+    }
+
     /// The number of this incarnation: how often the pool was opened.
     pub fn incarnation(&self) -> u64 {
         self.incarnation.number

@@ -47,7 +47,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 /// How many transactions were acknowledged.
 fn by_journal(settings: &Settings, form: Form, journal: Journal, rounds: &mut u64) -> Result<u64> {
     let mut rng = Rng::with_seed(settings.seed ^ journal as u64);
-    let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, &settings.disk, POOL_BYTES)?;
     place.start()?;
     let mut acknowledged = 0;
     for number in 0..settings.database_rounds {

@@ -79,7 +79,7 @@ impl Rounds {
             false => None,
         };
         let parent = disk.as_ref().map_or(settings.disk.clone(), Disk::path);
-        let mut place = Place::new(form, &settings.forebay, &parent, POOL_BYTES)?;
+        let mut place = Place::new(form, settings, &parent, POOL_BYTES)?;
         let part = |index: usize| {
             let root = format!("part{index}");
             Part {
