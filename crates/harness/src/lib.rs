@@ -16,7 +16,9 @@ mod tools;
 mod watched;
 
 pub use machine::{Machine, OthersWatch, date};
-pub use options::{PoolMedium, RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
+pub use options::{
+    PoolMedium, RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar,
+};
 
 pub use processes::{
     Daemon, Group, Output, OwnTime, catch_signals, check_interrupt, output, processor_time, run,

@@ -58,5 +58,7 @@ forebay_pmem::define_mutants! {
         SsdCleanedPastFailed,
         /// A flush that let recycling go on writes blocks as they were before that.
         SsdRoundWritesWhatWas,
+        /// A block counts as let go of before a durable record says that its segment is gone.
+        SsdLetGoBeforeTail,
     }
 }

@@ -22,7 +22,8 @@ use std::time::Duration;
 use clap::Args;
 use fastrand::Rng;
 use forebay_harness::{
-    PoolMedium, Result, RunOptions, SeedOption, SubjectOptions, catch_signals, mount_obstacle, progress_bar,
+    PoolMedium, Result, RunOptions, SeedOption, SubjectOptions, catch_signals, mount_obstacle,
+    progress_bar,
 };
 use forebay_serve::Request;
 use rustix::process::Signal;
@@ -74,7 +75,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let forebay = arguments.subject.forebay()?;
     let backings = arguments.backings.clone();
     let backings = backings.unwrap_or_else(|| arguments.medium.folder(Path::new("/var/tmp")));
-    let place = Place::new(&forebay, arguments.medium, &backings, POOL_BYTES, VOLUME_BYTES)?;
+    let place = Place::new(
+        &forebay,
+        arguments.medium,
+        &backings,
+        POOL_BYTES,
+        VOLUME_BYTES,
+    )?;
     if let Some(obstacle) = mount_obstacle() {
         eprintln!("skipped soak of the FUSE disk: {obstacle}");
     }

@@ -87,7 +87,9 @@ impl Place {
             daemon: None,
         };
         if form != Form::Plain {
-            place.env.create_pool(&place.pool(), pool_bytes, medium.create_options())?;
+            place
+                .env
+                .create_pool(&place.pool(), pool_bytes, medium.create_options())?;
         }
         Ok(place)
     }

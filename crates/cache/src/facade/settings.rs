@@ -274,6 +274,5 @@ impl Pool {
     }
 }
 
-const NO_DRILLS: &str =
-    "is not broken itself: bits are flipped, and drills done, in pools in memory that were made for tests (on the command line \
+const NO_DRILLS: &str = "is not broken itself: bits are flipped, and drills done, in pools in memory that were made for tests (on the command line \
      --medium page --test); of this one only the backing may fail";
