@@ -24,7 +24,7 @@ pub use backing::Backing;
 pub use device::{Counters, Device, DeviceCounters, FileDevice, PrivateDevice, durable_write_cost};
 pub use engine::{
     Flight, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies, Ticket,
-    begins_as_pool, clear, create, look, open,
+    begins_as_pool, clear, create, has_room_for_a_pool, look, open,
 };
 pub use error::{LogError, Result};
 pub use media::VolumeRow;

@@ -14,7 +14,7 @@ mod stamp;
 mod tally;
 mod worker;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -22,8 +22,8 @@ use std::time::Duration;
 use clap::Args;
 use fastrand::Rng;
 use forebay_harness::{
-    PoolMedium, Result, RunOptions, SeedOption, SubjectOptions, catch_signals, mount_obstacle,
-    progress_bar,
+    PoolMedium, Result, RunOptions, SeedOption, SubjectOptions, catch_signals, memory_folder,
+    mount_obstacle, progress_bar,
 };
 use forebay_serve::Request;
 use rustix::process::Signal;
@@ -42,6 +42,8 @@ const QUICK_SECONDS: u64 = 60;
 /// Much less than the volumes: evictions and write-back never rest.
 const POOL_BYTES: u64 = 48 << 20;
 const VOLUME_BYTES: u64 = 64 << 20;
+/// What fits a transaction of a pool on an SSD that is so small.
+const SSD_LENGTH_MAX: u64 = 128 << 10;
 const CLIENTS_PER_VOLUME: u64 = 2;
 
 /// How daemons are loaded and broken.
@@ -56,10 +58,13 @@ pub struct Arguments {
     /// How long to break things [default: 600, quick: 60]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// What the pool lies on; one on an SSD is made where the backings are
+    /// What the pool lies on
     #[arg(long, value_enum, default_value_t)]
     medium: PoolMedium,
-    /// Where backings are made, and removed afterwards [default: in memory; with --medium ssd in /var/tmp]
+    /// A directory on a disk, below which a pool on an SSD is made
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    disk: PathBuf,
+    /// Where backings are made, and removed afterwards [default: in memory]
     #[arg(long, value_name = "DIR")]
     backings: Option<PathBuf>,
 }
@@ -73,15 +78,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let length = Duration::from_secs(arguments.seconds.unwrap_or(quick_or));
     let seed = arguments.seed.seed("soak");
     let forebay = arguments.subject.forebay()?;
-    let backings = arguments.backings.clone();
-    let backings = backings.unwrap_or_else(|| arguments.medium.folder(Path::new("/var/tmp")));
-    let place = Place::new(
-        &forebay,
-        arguments.medium,
-        &backings,
-        POOL_BYTES,
-        VOLUME_BYTES,
-    )?;
+    let backings = arguments.backings.clone().unwrap_or_else(memory_folder);
+    let pools = (arguments.medium, arguments.disk.as_path());
+    let place = Place::new(&forebay, pools, &backings, POOL_BYTES, VOLUME_BYTES)?;
     if let Some(obstacle) = mount_obstacle() {
         eprintln!("skipped soak of the FUSE disk: {obstacle}");
     }
@@ -90,6 +89,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         tally: Tally::default(),
         volumes: volumes(seed),
         seed,
+        length_max: match arguments.medium {
+            PoolMedium::Memory => u64::MAX,
+            PoolMedium::Ssd => SSD_LENGTH_MAX,
+        },
         is_interrupted: catch_signals()?,
     };
     let samples = run.all(length)?;
@@ -128,6 +131,7 @@ struct Run {
     tally: Tally,
     volumes: Vec<Volume>,
     seed: u64,
+    length_max: u64,
     is_interrupted: Arc<AtomicBool>,
 }
 
@@ -199,6 +203,7 @@ impl Run {
                 },
                 client,
                 version: 0,
+                length_max: self.length_max,
             },
             count_connections,
             is_interrupted: &self.is_interrupted,

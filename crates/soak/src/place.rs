@@ -34,13 +34,13 @@ impl Place {
     /// Makes a pool and backings.
     pub fn new(
         forebay: &Path,
-        medium: PoolMedium,
+        (medium, disk): (PoolMedium, &Path),
         backings: &Path,
         pool_bytes: u64,
         volume_bytes: u64,
     ) -> Result<Place> {
         let place = Place {
-            env: TestEnv::with_pools(forebay, medium, backings, backings)?,
+            env: TestEnv::with_pools(forebay, medium, disk, backings)?,
             has_fuse: mount_obstacle().is_none(),
         };
         for name in VOLUMES {

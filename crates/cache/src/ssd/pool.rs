@@ -11,6 +11,7 @@ use forebay_log::{FileDevice, Log, LogError, Options, PrivateDevice};
 use super::background::Background;
 use super::errors::of_log;
 use super::shared::Shared;
+use super::usual::what_it_lacks;
 use crate::error::{ErrorKind, Result, refused};
 use crate::marks::Stage;
 use crate::options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
@@ -149,6 +150,8 @@ impl SsdPool {
 
     pub(crate) fn start_background(&mut self) -> Result<()> {
         if self.background.is_none() {
+            // What had to be brought in order first is by now.
+            self.shared.log()?.keep_back();
             self.background = Some(Background::start(&self.shared)?);
         }
         Ok(())
@@ -370,34 +373,13 @@ fn make_on(device: FileDevice, path: &Path, options: Options) -> Result<(Log, Du
 
 /// Refuses what a pool on an SSD does not have.
 fn check_format(options: &PoolOptions) -> Result<()> {
-    let format = &options.format;
-    let lacks = |what: &str| {
-        Err(ErrorKind::Options(format!(
+    match what_it_lacks(options) {
+        None => Ok(()),
+        Some(what) => Err(ErrorKind::Options(format!(
             "a pool on an SSD {what}; leave that out, or make a pool in memory (on the command line --medium page)"
         ))
-        .into())
-    };
-    if options.paths.len() > 1 {
-        return lacks("has one member");
+        .into()),
     }
-    if format.redundancy != crate::options::Redundancy::None {
-        return lacks("has no redundancy");
-    }
-    if options.runtime.witness.is_some() {
-        return lacks("has no witness");
-    }
-    if format.block_bytes != forebay_log::PAGE_BYTES as u32 {
-        return lacks("has blocks of 4096 bytes");
-    }
-    if format.strict || !format.checksums {
-        return lacks(
-            "always has checksums, by which recovery goes, so it cannot be strict either",
-        );
-    }
-    if format.lanes.is_some() || format.lane_bytes.is_some() {
-        return lacks("has no lanes");
-    }
-    Ok(())
 }
 
 /// A device to make a pool on. What is there is taken with `force` only.

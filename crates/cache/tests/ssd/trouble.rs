@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay::{ErrorKind, FaultyStore, MemoryStore, Pool};
+use forebay::{Backing, ErrorKind, FaultyStore, FileBackingOptions, FileStore, MemoryStore, Pool};
 
 use crate::rig::*;
 
@@ -117,4 +117,43 @@ fn writers_that_wait_do_not_make_the_ring_turn_where_nothing_comes_free() {
         carried <= written,
         "{carried} blocks of {written} were carried forward"
     );
+}
+
+/// A program may have to commit something before it can say where the rest belongs.
+#[test]
+fn a_full_ring_that_was_opened_again_had_no_room_before_its_backing_took_anything() {
+    let Some(place) = Place::find("a_full_ring_that_was_opened_again") else {
+        return;
+    };
+    let image = place.image("disk", 32 << 20);
+    let store = FileStore::open(&image, FileBackingOptions::default()).expect("an image");
+    let store = Arc::new(FaultyStore::new(Arc::new(store)));
+    let options = runtime().throttle_deadline(Duration::from_millis(300));
+    let pool = Pool::create(&place.options().runtime(options.clone())).expect("create");
+    let volume = pool
+        .attach(Backing::from_store(store.clone()))
+        .expect("attach");
+    store.fail_writes(u64::MAX);
+    let mut written = 0;
+    while volume.write(written, &bytes(written)).is_ok() {
+        written += 1;
+    }
+    // As after a kill.
+    drop((volume, pool));
+    let options = options.background(false);
+    let pool = Pool::open_with(&[place.path()], options).expect("open");
+    let volume = pool
+        .attach(Backing::from_store(store.clone()))
+        .expect("attach");
+    for block in 0..20 {
+        volume.write(block, &bytes(block + 1)).expect("room");
+    }
+    store.fail_writes(0);
+    volume.flush().expect("flush");
+    for block in 0..written {
+        let shift = u64::from(block < 20);
+        assert_eq!(read(&volume, block), bytes(block + shift), "block {block}");
+    }
+    drop(volume);
+    pool.close().expect("close");
 }

@@ -22,6 +22,10 @@ pub const SERVE_NBD: &[&str] = &[
     "NBD",
 ];
 
+fn on_ssd() -> bool {
+    std::env::var_os("FOREBAY_TEST_SSD").is_some()
+}
+
 /// A directory with a pool and a backing, in memory where there is such a place.
 pub struct TestEnv {
     pub directory: tempfile::TempDir,
@@ -30,7 +34,7 @@ pub struct TestEnv {
 impl TestEnv {
     pub fn new() -> Self {
         let shared_memory = Path::new("/dev/shm");
-        let directory = if shared_memory.is_dir() {
+        let directory = if shared_memory.is_dir() && !on_ssd() {
             tempfile::tempdir_in(shared_memory)
         } else {
             tempfile::tempdir()
@@ -83,6 +87,13 @@ impl TestEnv {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(crate::PROGRAM);
+        let mut arguments = arguments.to_vec();
+        if on_ssd() {
+            let at = arguments.iter().position(|one| *one == "8M");
+            if let Some(at) = at {
+                arguments[at] = "16M";
+            }
+        }
         command.args(arguments.iter().map(|argument| self.argument(argument)));
         command.stdin(Stdio::null());
         // Marks of pools of files, and of devices.

@@ -44,6 +44,12 @@ pub fn create(device: Arc<dyn Device>, options: Options) -> Result<Log> {
     open(device, options)
 }
 
+/// Whether a device of so many bytes has the segments that a pool needs, and no more pages than it can number.
+#[must_use]
+pub fn has_room_for_a_pool(bytes: u64) -> bool {
+    Geometry::of_device(bytes / PAGE_BYTES as u64).is_some()
+}
+
 /// Takes away what makes a pool of a device, durably.
 ///
 /// # Errors

@@ -16,7 +16,9 @@ use std::sync::Arc;
 /// What may take the last free segments: what makes more of them free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// A user's transaction, a fill, a clean block that is carried forward.
+    /// A user's transaction, or a fill.
+    User,
+    /// What lets go of blocks, a record of clean points, a clean block that is carried forward.
     Usual,
     /// A block that is carried forward since its backing does not take it.
     Rescue,
@@ -25,9 +27,10 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Segments that must be free for it to begin one.
-    fn free_min(self) -> u64 {
+    /// Segments that must be free for it to begin one, where so many are kept back for openings.
+    fn free_min(self, kept_back: u64) -> u64 {
         match self {
+            Class::User => 3 + kept_back,
             Class::Usual => 3,
             Class::Rescue => 2,
             Class::Tail => 1,
@@ -125,7 +128,7 @@ impl State {
         }
         let (tail, free_min) = match mutated(Mutant::SsdSegmentReusedBeforeTail) {
             true => (self.tail, 1),
-            false => (self.tail_durable, class.free_min()),
+            false => (self.tail_durable, class.free_min(self.kept_back)),
         };
         let segment = self.next_segment;
         let free = tail + u64::from(geometry.places) - segment;
@@ -238,7 +241,7 @@ impl Log {
             state.zero_at_once(transaction);
         }
         let ready = ready_of(transaction);
-        self.join(&mut state, ready, Class::Usual)
+        self.join(&mut state, ready, Class::User)
             .map(Joined::Ticket)
     }
 
