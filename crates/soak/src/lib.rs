@@ -101,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let rows = report::rows(&run.tally, &samples, seed);
     arguments.run.finish("soak", &rows)?;
-    let has_failed = run.tally.has_failed();
+    let has_failed = run.tally.has_failed(arguments.medium == PoolMedium::Ssd);
     if has_failed {
         for message in run.tally.messages() {
             eprintln!("{message}");
