@@ -107,7 +107,10 @@ impl Rig {
     pub(crate) fn parts(&self) -> FileBufferParts {
         let (regions, ssd) = match &self.pool {
             RigPool::Memory(shadow) => (vec![Region::on_shadow(shadow.clone())], None),
-            RigPool::Ssd(place) => (Vec::new(), Some(place.path().join("pool"))),
+            RigPool::Ssd(place) => {
+                let pool = Pool::open_with(&[place.path().join("pool")], quiet());
+                (Vec::new(), Some(pool.expect("open")))
+            }
         };
         FileBufferParts {
             regions,

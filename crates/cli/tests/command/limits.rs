@@ -21,7 +21,7 @@ fn leave_memory(daemon: &Daemon, more: Option<u64>) {
 
 #[test]
 fn a_request_that_there_is_no_memory_for_is_refused_and_does_not_end_the_daemon() {
-    let env = TestEnv::with_pool();
+    let env = TestEnv::with_mapped_pool();
     let daemon = env.serve_nbd(&[]);
     let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[3; 4096]).unwrap();

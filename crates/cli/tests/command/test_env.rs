@@ -22,7 +22,8 @@ pub const SERVE_NBD: &[&str] = &[
     "NBD",
 ];
 
-fn on_ssd() -> bool {
+/// Whether pools are to lie on plain files of a disk, and so on an SSD.
+pub fn on_ssd() -> bool {
     std::env::var_os("FOREBAY_TEST_SSD").is_some()
 }
 
@@ -52,6 +53,15 @@ impl TestEnv {
 
     pub fn with_test_pool() -> Self {
         TestEnv::with_pool_of(&["--size", "8M", "--test"])
+    }
+
+    /// For what only a mapped pool has, or does at once.
+    pub fn with_mapped_pool() -> Self {
+        TestEnv::with_pool_of(&["--size", "8M", "--medium", "page"])
+    }
+
+    pub fn with_mapped_test_pool() -> Self {
+        TestEnv::with_pool_of(&["--size", "8M", "--test", "--medium", "page"])
     }
 
     fn with_pool_of(options: &[&str]) -> Self {
@@ -88,7 +98,8 @@ impl TestEnv {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(crate::PROGRAM);
         let mut arguments = arguments.to_vec();
-        if on_ssd() {
+        if on_ssd() && arguments.first() == Some(&"create") {
+            // Those have more.
             let at = arguments.iter().position(|one| *one == "8M");
             if let Some(at) = at {
                 arguments[at] = "16M";

@@ -84,7 +84,7 @@ pub(crate) struct State {
     pub(crate) tail: u64,
     /// The same, as a durable record says: only these are written over.
     pub(crate) tail_durable: u64,
-    /// Free segments that a user's transaction leaves beside those that recycling needs.
+    /// Segments that stay free beside those that recycling needs.
     pub(crate) kept_back: u64,
     pub(crate) points: CleanPoints,
     /// The points that a durable record of the head, its header or a summary has.
@@ -190,11 +190,16 @@ impl Log {
         self.geometry.segment_pages
     }
 
-    /// From now on users' transactions leave a 64th of the segments free, one at least, beside what recycling needs. Before this is
-    /// called they have these: a ring that is full of what its backings do not take can be opened by a program that has to commit
-    /// something before it knows where to put the rest.
+    /// From now on a 64th of the segments, two at least, stay free beside what recycling needs. Before this is called these may be
+    /// used: a ring that is full of what its backings do not take can be opened by a program that has to commit something before it
+    /// knows where to put the rest.
     pub fn keep_back(&self) {
-        self.lock().kept_back = u64::from(self.geometry.places / 64).max(1);
+        self.lock().kept_back = u64::from(self.geometry.places / 64).max(2);
+    }
+
+    /// Segments that are kept back.
+    pub fn kept_back(&self) -> u64 {
+        self.lock().kept_back
     }
 
     /// Segments that may be written before one is recycled.

@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// What may take the last free segments: what makes more of them free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// A user's transaction, or a fill.
+    /// A user's transaction, a fill, a clean block that is carried forward.
     User,
-    /// What lets go of blocks, a record of clean points, a clean block that is carried forward.
+    /// What lets go of blocks, a record of clean points.
     Usual,
     /// A block that is carried forward since its backing does not take it.
     Rescue,
@@ -32,7 +32,8 @@ impl Class {
         match self {
             Class::User => 3 + kept_back,
             Class::Usual => 3,
-            Class::Rescue => 2,
+            // Blocks may take more room where they are carried to: time and again that would be all there is.
+            Class::Rescue => 2 + kept_back,
             Class::Tail => 1,
         }
     }
