@@ -66,7 +66,12 @@ impl TestEnv {
 
     fn with_pool_of(options: &[&str]) -> Self {
         let env = TestEnv::new();
-        let arguments = [&["create", "POOL"], options].concat();
+        let mut arguments = [&["create", "POOL"], options].concat();
+        if on_ssd() && !options.contains(&"--medium") {
+            // Of less there is none.
+            let size = arguments.iter().position(|one| *one == "8M");
+            arguments[size.unwrap()] = "16M";
+        }
         let created = env.run(&arguments);
         assert_eq!(created.code, 0, "{}", created.stderr);
         env
@@ -97,14 +102,6 @@ impl TestEnv {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(crate::PROGRAM);
-        let mut arguments = arguments.to_vec();
-        if on_ssd() && arguments.first() == Some(&"create") {
-            // Those have more.
-            let at = arguments.iter().position(|one| *one == "8M");
-            if let Some(at) = at {
-                arguments[at] = "16M";
-            }
-        }
         command.args(arguments.iter().map(|argument| self.argument(argument)));
         command.stdin(Stdio::null());
         // Marks of pools of files, and of devices.
