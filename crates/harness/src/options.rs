@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::de::DeserializeOwned;
 
-use crate::{Result, Row, memory_folder, rows};
+use crate::{Result, Row, rows};
 
 /// Which program is tested.
 #[derive(Args, Clone, Debug)]
@@ -32,36 +32,6 @@ impl SubjectOptions {
                 path.display()
             )
             .into()),
-        }
-    }
-}
-
-/// What the pools of a test lie on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum PoolMedium {
-    /// Memory: they are mapped
-    #[default]
-    Memory,
-    /// Files of a disk: a log that is written, with one flush for what is acknowledged together
-    Ssd,
-}
-
-impl PoolMedium {
-    /// What `forebay create` is told.
-    #[must_use]
-    pub fn create_options(self) -> &'static [&'static str] {
-        match self {
-            PoolMedium::Memory => &["--medium", "page"],
-            PoolMedium::Ssd => &["--medium", "ssd"],
-        }
-    }
-
-    /// Below which folder a pool of it is made, where `disk` is on a disk.
-    #[must_use]
-    pub fn folder(self, disk: &Path) -> PathBuf {
-        match self {
-            PoolMedium::Memory => memory_folder(),
-            PoolMedium::Ssd => disk.to_owned(),
         }
     }
 }

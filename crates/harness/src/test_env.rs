@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
 
-use crate::{Daemon, PoolMedium, Result, output, tail_of};
+use crate::medium::PoolMedium;
+use crate::{Daemon, Result, output, tail_of};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const COMMAND_DEADLINE: Duration = Duration::from_secs(120);
@@ -41,7 +42,10 @@ impl TestEnv {
         pools: &Path,
         disk: &Path,
     ) -> Result<TestEnv> {
-        TestEnv::with_memory(forebay, &medium.folder(pools), disk)
+        match medium {
+            PoolMedium::Memory => TestEnv::new(forebay, disk),
+            PoolMedium::Ssd => TestEnv::with_memory(forebay, pools, disk),
+        }
     }
 
     /// The same, with the first folder below `own`.

@@ -15,7 +15,8 @@ use self::blocks::{
     BEFORE_PAUSE, BLOCK_BYTES, Filled, Paused, expect_blocks, fill, filler, open_synced, parse,
 };
 use crate::disk::{self, Disk};
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::report::Report;
 use crate::settings::Settings;
 

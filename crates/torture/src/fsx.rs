@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::task::Task;

@@ -5,6 +5,7 @@ mod bad_days;
 mod database;
 mod disk;
 mod exercise;
+mod form;
 mod fsx;
 mod kill;
 mod place;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use forebay_harness::{PoolMedium, Result, RunOptions, SeedOption, SubjectOptions};
 
-use crate::place::Form;
+use crate::form::Form;
 use crate::report::Report;
 use crate::settings::Settings;
 

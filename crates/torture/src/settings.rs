@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use forebay_harness::PoolMedium;
 
-use crate::place::Form;
+use crate::form::Form;
 
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -12,7 +12,8 @@ use fastrand::Rng;
 use forebay_harness::{Group, Result, Row};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::task::{Journal, Task};

@@ -16,7 +16,8 @@ use super::compare::{self, May};
 use super::operation::{Answer, Operation};
 use super::tree::Tree;
 use crate::disk::Disk;
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::settings::Settings;
 use crate::task::Task;
 
