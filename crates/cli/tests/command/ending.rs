@@ -72,7 +72,7 @@ fn a_disk_in_use_is_given_up_at_the_deadline_with_exit_code_6() {
 
 #[test]
 fn a_request_that_hangs_is_given_up_at_the_deadline_and_what_was_acknowledged_stays() {
-    let env = TestEnv::with_test_pool();
+    let env = TestEnv::with_mapped_test_pool();
     let daemon = env.serve_nbd(&["--shutdown-deadline", "1"]);
     let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
     env.ask(&[&fail[..], &["18446744073709551615"]].concat());
