@@ -37,6 +37,8 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdCleanPointPastFailed
         | Mutant::SsdCleanedPastFailed => IMAGES_MAX,
         // And a crash, or the end of the read, between two writes of recycling.
-        Mutant::SsdSegmentReusedBeforeTail | Mutant::SsdReadWithoutVersion => 2 * IMAGES_MAX,
+        Mutant::SsdSegmentReusedBeforeTail
+        | Mutant::SsdReadWithoutVersion
+        | Mutant::SsdLetGoBeforeTail => 2 * IMAGES_MAX,
     }
 }

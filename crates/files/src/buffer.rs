@@ -46,8 +46,8 @@ const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
 /// What a buffer stands on: [`FileBuffer::open`] makes it from the options, checkers bring their own.
 pub struct FileBufferParts {
     pub(crate) regions: Vec<Region>,
-    /// The pool on an SSD, where there are no regions.
-    pub(crate) ssd: Option<PathBuf>,
+    /// The pool on an SSD, open, where there are no regions.
+    pub(crate) ssd: Option<Pool>,
     pub(crate) side: Backing,
     pub(crate) mark: Option<Box<dyn MarkPlace>>,
     pub(crate) root: Option<PathBuf>,
@@ -96,6 +96,15 @@ impl FileBufferParts {
     }
 }
 
+/// How a pool of files is opened.
+fn alone(runtime: RuntimeOptions) -> RuntimeOptions {
+    runtime
+        // What is read once is in the page cache.
+        .fill_on_read(false)
+        // Recovery is alone: what it gives up, no other round may take for durable.
+        .background(false)
+}
+
 /// An open pool with the files that it answers for.
 #[derive(Debug)]
 pub struct FileBuffer {
@@ -115,16 +124,22 @@ impl FileBuffer {
     /// # Errors
     /// The pool is no pool, in use, or of another directory; the backing failed.
     pub fn open(options: &FileBufferOptions) -> io::Result<Arc<FileBuffer>> {
-        let regions = match is_ssd_pool(&options.pool) {
-            true => Vec::new(),
+        // First of all, so that a pool that another process has is said to be in use.
+        let mut regions = Vec::new();
+        let ssd = match is_ssd_pool(&options.pool) {
+            true => {
+                let pool = Pool::open_with(&[&options.pool], alone(options.runtime.clone()));
+                Some(pool.map_err(told)?)
+            }
             false => {
                 let region = Region::open(&options.pool, options.runtime.region_options());
-                vec![region.map_err(|error| told(error.into()))?]
+                regions.push(region.map_err(|error| told(error.into()))?);
+                None
             }
         };
         FileBuffer::open_on(FileBufferParts {
             regions,
-            ssd: Some(options.pool.clone()),
+            ssd,
             side: open_side(
                 &options.pool,
                 options.runtime.region_options().trusts_owner(),
@@ -142,20 +157,15 @@ impl FileBuffer {
     /// As [`FileBuffer::open`].
     pub fn open_on(parts: FileBufferParts) -> io::Result<Arc<FileBuffer>> {
         let path = parts.regions.first().map(|region| region.path().to_owned());
-        let path = path.or_else(|| parts.ssd.clone()).unwrap_or_default();
+        let of_ssd = || parts.ssd.as_ref()?.members().first()?.path.clone();
+        let path = path.or_else(of_ssd).unwrap_or_default();
         let has_background = parts.runtime.has_background();
-        let runtime = parts
-            .runtime
-            // What is read once is in the page cache.
-            .fill_on_read(false)
-            // Recovery is alone: what it gives up, no other round may take for durable.
-            .background(false);
+        let runtime = alone(parts.runtime);
         let lost_and_found = runtime.accepts_loss().then(|| path.clone());
-        let pool = match parts.regions.is_empty() {
-            true => Pool::open_with(&[&path], runtime),
-            false => Pool::open_on(parts.regions, runtime),
+        let mut pool = match parts.ssd {
+            Some(pool) => pool,
+            None => Pool::open_on(parts.regions, runtime).map_err(told)?,
         };
-        let mut pool = pool.map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
         let is_marked_each_time = parts
             .mark

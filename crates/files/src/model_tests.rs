@@ -12,6 +12,8 @@ use crate::testing::{Rig, open_file};
 
 const FILES: usize = 3;
 const POOL_BYTES: u64 = 2 << 20;
+/// The smallest there is.
+const SSD_BYTES: u64 = 9 << 20;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -80,16 +82,16 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
 
 struct World {
     rig: Rig,
-    buffer: Arc<FileBuffer>,
+    /// None while it is opened again.
+    buffer: Option<Arc<FileBuffer>>,
     files: Vec<Option<Arc<BufferedFile>>>,
     models: Vec<Vec<u8>>,
     writes: u8,
 }
 
 impl World {
-    fn new() -> World {
-        let rig = Rig::new(POOL_BYTES);
-        let buffer = rig.open().expect("open");
+    fn new(rig: Rig) -> World {
+        let buffer = Some(rig.open().expect("open"));
         World {
             rig,
             buffer,
@@ -99,10 +101,15 @@ impl World {
         }
     }
 
+    fn buffer(&self) -> &FileBuffer {
+        self.buffer.as_ref().expect("it is open")
+    }
+
     fn file(&mut self, number: usize) -> Arc<BufferedFile> {
         let file = self.files[number].get_or_insert_with(|| {
             let path = self.rig.path(&format!("file-{number}"));
-            self.buffer.adopt(open_file(&path)).expect("adopt")
+            let buffer = self.buffer.as_ref().expect("it is open");
+            buffer.adopt(open_file(&path)).expect("adopt")
         });
         file.clone()
     }
@@ -172,7 +179,7 @@ impl World {
                     model.resize(model.len().max((offset + len) as usize), 0);
                 }
             }
-            Step::Work => self.buffer.work_once().expect("work"),
+            Step::Work => self.buffer().work_once().expect("work"),
             Step::CloseFile => self.files[number] = None,
             Step::Kill | Step::CloseBuffer => {
                 drop(file);
@@ -183,7 +190,7 @@ impl World {
 
     fn reopen(&mut self, in_order: bool) {
         if in_order {
-            self.buffer.close().expect("close");
+            self.buffer().close().expect("close");
             for number in 0..FILES {
                 if self.files[number].is_some() {
                     let path = self.rig.path(&format!("file-{number}"));
@@ -192,7 +199,9 @@ impl World {
             }
         }
         self.files.fill(None);
-        self.buffer = self.rig.open().expect("open");
+        // A pool on an SSD is another's only when the killed process is gone.
+        self.buffer = None;
+        self.buffer = Some(self.rig.open().expect("open"));
     }
 
     fn compare(&self, number: usize, file: &BufferedFile, offset: u64, len: usize) {
@@ -221,21 +230,59 @@ impl World {
     }
 }
 
+/// Takes the steps, and compares: as it is, after a kill, and what is left behind.
+fn run(mut world: World, steps: &[(usize, Step)]) {
+    for (number, step) in steps {
+        world.take(*number, step);
+    }
+    world.compare_all();
+    world.reopen(false);
+    world.compare_all();
+    world.reopen(true);
+    for number in 0..FILES {
+        let path = world.rig.path(&format!("file-{number}"));
+        let found = std::fs::read(path).unwrap_or_default();
+        assert!(
+            found == world.models[number],
+            "file {number} behind the pool"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
     fn files_hold_what_was_written_whatever_comes_between(steps in steps()) {
-        let mut world = World::new();
-        for (number, step) in &steps {
-            world.take(*number, step);
-        }
-        world.compare_all();
-        world.reopen(false);
-        world.compare_all();
-        world.reopen(true);
-        for number in 0..FILES {
-            let path = world.rig.path(&format!("file-{number}"));
-            prop_assert_eq!(std::fs::read(path).unwrap_or_default(), &world.models[number][..]);
+        run(World::new(Rig::new(POOL_BYTES)), &steps);
+    }
+}
+
+proptest! {
+    // Each makes a pool, which is written once.
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #[test]
+    fn files_hold_it_in_pools_on_an_ssd_as_well(steps in steps()) {
+        let rig = Rig::on_ssd("files_hold_it_in_pools_on_an_ssd_as_well", SSD_BYTES);
+        if let Some(rig) = rig {
+            run(World::new(rig), &steps);
         }
     }
+}
+
+/// What lies behind the new end of a block that the pool has is zero when the file grows again.
+#[test]
+fn a_file_on_an_ssd_that_was_cut_and_grew_had_its_old_bytes() {
+    let Some(rig) = Rig::on_ssd("a_file_on_an_ssd_that_was_cut_and_grew", SSD_BYTES) else {
+        return;
+    };
+    let steps = [
+        Step::Write {
+            offset: 0,
+            len: 4096,
+            durable: true,
+        },
+        Step::Truncate(1000),
+        Step::Truncate(4096),
+    ];
+    run(World::new(rig), &steps.map(|step| (0, step)));
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use forebay::{Backing, Pool, PoolOptions, Region, RuntimeOptions, Volume};
+use forebay::{Backing, Medium, Pool, PoolOptions, Region, RuntimeOptions, Volume};
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 
 use crate::buffer::{FileBuffer, FileBufferParts};
@@ -35,11 +35,17 @@ pub(crate) fn small_volume() -> (Pool, Volume) {
     (pool, volume)
 }
 
-/// A pool of files in memory over a directory; it survives the buffer.
+/// A pool of files over a directory; it survives the buffer.
 pub(crate) struct Rig {
     pub(crate) directory: tempfile::TempDir,
-    shadow: Arc<Shadow>,
+    pool: RigPool,
     side: Backing,
+}
+
+enum RigPool {
+    Memory(Arc<Shadow>),
+    /// The file is gone with its directory.
+    Ssd(tempfile::TempDir),
 }
 
 impl Rig {
@@ -50,9 +56,27 @@ impl Rig {
         pool.close().expect("close");
         Rig {
             directory: tempfile::tempdir().expect("a directory"),
-            shadow,
+            pool: RigPool::Memory(shadow),
             side: Backing::memory(SIDE_BYTES),
         }
+    }
+
+    /// The same with a pool on an SSD; none, which is said, where temporary files lie on a file system that has none.
+    pub(crate) fn on_ssd(test: &str, pool_bytes: u64) -> Option<Rig> {
+        let place = tempfile::tempdir().expect("a directory");
+        let options = PoolOptions::new(place.path().join("pool"), pool_bytes);
+        match Pool::create(&options.medium(Medium::Ssd).runtime(quiet())) {
+            Ok(pool) => pool.close().expect("close"),
+            Err(error) => {
+                eprintln!("skipped {test}: {error}");
+                return None;
+            }
+        }
+        Some(Rig {
+            directory: tempfile::tempdir().expect("a directory"),
+            pool: RigPool::Ssd(place),
+            side: Backing::memory(SIDE_BYTES),
+        })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -66,20 +90,31 @@ impl Rig {
 
     /// What of the pool would survive now.
     pub(crate) fn durable(&self) -> Vec<u8> {
-        self.shadow.crash_state().durable().to_vec()
+        let RigPool::Memory(shadow) = &self.pool else {
+            panic!("it is in memory");
+        };
+        shadow.crash_state().durable().to_vec()
     }
 
     /// The same directory, with a pool that holds this.
     pub(crate) fn with_pool(self, image: &[u8]) -> Rig {
         let shadow = Arc::new(Shadow::from_image(image, ShadowModel::Lines));
-        Rig { shadow, ..self }
+        let pool = RigPool::Memory(shadow);
+        Rig { pool, ..self }
     }
 
     /// What it is opened from.
     pub(crate) fn parts(&self) -> FileBufferParts {
+        let (regions, ssd) = match &self.pool {
+            RigPool::Memory(shadow) => (vec![Region::on_shadow(shadow.clone())], None),
+            RigPool::Ssd(place) => {
+                let pool = Pool::open_with(&[place.path().join("pool")], quiet());
+                (Vec::new(), Some(pool.expect("open")))
+            }
+        };
         FileBufferParts {
-            regions: vec![Region::on_shadow(self.shadow.clone())],
-            ssd: None,
+            regions,
+            ssd,
             side: self.side.clone(),
             mark: None,
             log_bytes: crate::metadata::LOG.end - crate::metadata::LOG.start,

@@ -62,5 +62,7 @@ forebay_pmem::define_mutants! {
         SsdCleanedPastRest,
         /// A range counts as zeroed when its first piece is.
         SsdPieceTakenForWhole,
+        /// A block counts as let go of before a durable record says that its segment is gone.
+        SsdLetGoBeforeTail,
     }
 }

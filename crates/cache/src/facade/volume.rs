@@ -234,6 +234,23 @@ impl Volume {
             .is_some_and(|volume| volume.is_resident(blocks))
     }
 
+    // Hidden: the file buffer writes past the pool what that does not have.
+    /// Whether the pool has a block, or may find it again after a crash. If not, it will not before a write or a fill puts
+    /// it there, so the backing may be written by others. A discarded block counts until its backing reads as zeroes; after a crash
+    /// it may count again.
+    ///
+    /// # Errors
+    /// Of a pool on an SSD [`ErrorKind::Closed`](crate::ErrorKind::Closed), and [`ErrorKind::Volume`](crate::ErrorKind::Volume)
+    /// if the volume was detached: then nobody can say.
+    #[doc(hidden)]
+    #[inline]
+    pub fn may_have(&self, block: u64) -> Result<bool> {
+        match &self.kind {
+            Kind::Memory(volume) => Ok(volume.is_resident(block..block + 1)),
+            Kind::Ssd(volume) => volume.may_have(block),
+        }
+    }
+
     /// Whether a write of `blocks` blocks would wait for nothing slow: there are free slots now, so
     /// that it needs no reclaim or write-back, a fence is no sync of a file, and no writer is being
     /// slowed. Others may take the slots right after. Never so in a pool on an SSD.

@@ -124,7 +124,7 @@ impl Shared {
     fn free_low(&self, log: &Log) -> u64 {
         let (segments, _) = log.segments();
         let wanted = segments * u64::from(self.options.free_low_per_mille) / 1000;
-        wanted.max(FREE_MIN)
+        wanted.max(FREE_MIN + log.kept_back())
     }
 
     /// Dirty blocks above which segments are cleaned ahead.

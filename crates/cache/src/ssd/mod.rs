@@ -26,6 +26,7 @@ mod shared;
 mod states;
 mod stats;
 mod transaction;
+mod usual;
 mod volume;
 #[cfg(test)]
 mod watcher_tests;
@@ -35,4 +36,5 @@ pub use looks::is_ssd_pool;
 pub(crate) use looks::{identity, sides};
 pub(crate) use pool::SsdPool;
 pub(crate) use transaction::SsdTransaction;
+pub(crate) use usual::usual_medium;
 pub(crate) use volume::SsdVolume;

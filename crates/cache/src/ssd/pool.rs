@@ -11,6 +11,7 @@ use forebay_log::{FileDevice, Log, LogError, Options, PrivateDevice};
 use super::background::Background;
 use super::errors::of_log;
 use super::shared::Shared;
+use super::usual::what_it_lacks;
 use crate::error::{ErrorKind, Result, refused};
 use crate::marks::Stage;
 use crate::options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
@@ -29,6 +30,7 @@ const SURVIVES: &str = "survives a power loss, as far as the disk keeps what it 
 pub(crate) struct SsdPool {
     shared: Arc<Shared>,
     uuid: [u8; 16],
+    is_test: bool,
     recovery: RecoveryReport,
     opened_at: Instant,
     /// The volume table changes under it.
@@ -73,7 +75,11 @@ impl SsdPool {
                 FileDevice::create_with(path, options.member_bytes, trust_owner).map_err(of_log)?
             }
         };
-        let made = make_on(with_rings(device, &options.runtime), path);
+        let log_options = Options {
+            is_test: options.format.test,
+            ..Options::default()
+        };
+        let made = make_on(with_rings(device, &options.runtime), path, log_options);
         if made.is_err() && !is_device {
             // The caller needs the first error, not this one.
             drop(std::fs::remove_file(path));
@@ -124,10 +130,11 @@ impl SsdPool {
         };
         let (verify, replacement) = (options.verify, options.replacement);
         let has_background = options.has_background();
-        let uuid = log.uuid().to_le_bytes();
+        let (uuid, is_test) = (log.uuid().to_le_bytes(), log.is_test());
         let mut pool = SsdPool {
             shared: Arc::new(Shared::new(log, path.to_path_buf(), options)),
             uuid,
+            is_test,
             recovery,
             opened_at: Instant::now(),
             table: Mutex::new(()),
@@ -144,6 +151,8 @@ impl SsdPool {
 
     pub(crate) fn start_background(&mut self) -> Result<()> {
         if self.background.is_none() {
+            // What had to be brought in order first is by now.
+            self.shared.log()?.keep_back();
             self.background = Some(Background::start(&self.shared)?);
         }
         Ok(())
@@ -183,6 +192,10 @@ impl SsdPool {
 
     pub(crate) fn uuid(&self) -> [u8; 16] {
         self.uuid
+    }
+
+    pub(crate) fn is_test(&self) -> bool {
+        self.is_test
     }
 
     pub(crate) fn recovery_report(&self) -> &RecoveryReport {
@@ -349,10 +362,10 @@ fn with_rings(device: FileDevice, options: &RuntimeOptions) -> FileDevice {
 }
 
 /// A pool on a device, and what a durable write costs there.
-fn make_on(device: FileDevice, path: &Path) -> Result<(Log, Duration)> {
+fn make_on(device: FileDevice, path: &Path, options: Options) -> Result<(Log, Duration)> {
     use forebay_log::Device;
     if device.pages() < 2 {
-        let made = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log);
+        let made = forebay_log::create(Arc::new(device), options).map_err(of_log);
         return made.map(|log| (log, Duration::ZERO));
     }
     let cost = forebay_log::durable_write_cost(&device, MEASURED_WRITES, MEASURED_FOR);
@@ -363,43 +376,19 @@ fn make_on(device: FileDevice, path: &Path) -> Result<(Log, Duration)> {
             source,
         })
     })?;
-    let log = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log)?;
+    let log = forebay_log::create(Arc::new(device), options).map_err(of_log)?;
     Ok((log, cost))
 }
 
 /// Refuses what a pool on an SSD does not have.
 fn check_format(options: &PoolOptions) -> Result<()> {
-    let format = &options.format;
-    let lacks = |what: &str| {
-        Err(ErrorKind::Options(format!(
+    match what_it_lacks(options) {
+        None => Ok(()),
+        Some(what) => Err(ErrorKind::Options(format!(
             "a pool on an SSD {what}; leave that out, or make a pool in memory (on the command line --medium page)"
         ))
-        .into())
-    };
-    if options.paths.len() > 1 {
-        return lacks("has one member");
+        .into()),
     }
-    if format.redundancy != crate::options::Redundancy::None {
-        return lacks("has no redundancy");
-    }
-    if options.runtime.witness.is_some() {
-        return lacks("has no witness");
-    }
-    if format.block_bytes != forebay_log::PAGE_BYTES as u32 {
-        return lacks("has blocks of 4096 bytes");
-    }
-    if format.strict || !format.checksums {
-        return lacks(
-            "always has checksums, by which recovery goes, so it cannot be strict either",
-        );
-    }
-    if format.lanes.is_some() || format.lane_bytes.is_some() {
-        return lacks("has no lanes");
-    }
-    if format.test {
-        return lacks("cannot be broken on purpose");
-    }
-    Ok(())
 }
 
 /// A device to make a pool on. What is there is taken with `force` only.

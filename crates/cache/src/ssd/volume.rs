@@ -162,6 +162,11 @@ impl SsdVolume {
         runs_of(blocks, |block| self.check_blocks(block, PAGE_BYTES))
     }
 
+    pub(crate) fn may_have(&self, block: u64) -> Result<bool> {
+        let (_entered, log) = self.enter()?;
+        Ok(log.may_have(self.number(), block))
+    }
+
     pub(super) fn check_blocks(&self, block: u64, len: usize) -> Result<()> {
         let count = (len / PAGE_BYTES) as u64;
         let is_whole = len > 0 && len.is_multiple_of(PAGE_BYTES);

@@ -141,7 +141,7 @@ impl World {
             disks,
             log: Some(log),
             unit: script.unit,
-            oracle: Oracle::new(found, Rows::new(rows)),
+            oracle: Oracle::new(found, Rows::new(rows)).after(&oracle),
             flights: Vec::new(),
             tickets: VecDeque::new(),
             slow: None,
@@ -180,6 +180,7 @@ impl World {
             Step::ZeroRest => self.clean(Log::zero_rest)?,
             Step::Swap(volume, block, seed) => self.swap((*volume, *block, *seed), verifier)?,
             Step::Grow(volume, bytes) => self.grow(*volume, *bytes, verifier)?,
+            Step::WritePast(volume, block, seed) => self.write_past(*volume, *block, *seed),
             Step::FailDisks(fails) => self.disks.iter().for_each(|disk| disk.set_fails(*fails)),
         }
         self.crash(verifier)?;
@@ -486,6 +487,15 @@ impl World {
         // A read that began before may see either.
         self.slow = None;
         self.oracle.change(place(volume, block), &bytes);
+    }
+
+    /// As the file buffer does with what the pool does not have. It never discards what it writes so: a range of zeroes may come
+    /// back from the log after a crash, until its segment has gone.
+    fn write_past(&mut self, volume: u32, block: u64, seed: u64) {
+        let was_zeroed = self.oracle.was_zeroed(place(volume, block));
+        if !was_zeroed && !self.log().may_have(volume, block) {
+            self.others_write(volume, block, seed);
+        }
     }
 
     fn clean(&mut self, some: impl Fn(&Log) -> Result<bool, LogError>) -> Result<(), String> {

@@ -86,8 +86,12 @@ impl Content {
         };
         let block_bytes = self.shared.volume.block_size() as u64;
         let size_bytes = self.target.size_bytes();
-        let mut held = pooled.blocks.to_vec();
-        held.retain(|block| block * block_bytes < size_bytes && self.is_held(state, *block));
+        let mut held = Vec::new();
+        for block in pooled.blocks.to_vec() {
+            if block * block_bytes < size_bytes && self.is_held(state, block)? {
+                held.push(block);
+            }
+        }
         let mut bytes = Vec::new();
         for run in held.chunk_by(|one, next| one + 1 == *next) {
             for part in run.chunks((HANDED_OVER_AT_ONCE / block_bytes) as usize) {

@@ -87,7 +87,7 @@ impl Content {
         let shared = &self.shared;
         let block_bytes = shared.volume.block_size() as u64;
         let (tail, within) = (size_bytes / block_bytes, size_bytes % block_bytes);
-        let is_tail_held = within > 0 && self.is_held(state, tail);
+        let is_tail_held = within > 0 && self.is_held(state, tail)?;
         let pooled = state.pooled.as_mut().expect("it is in the pool");
         let cut = Cut {
             row: pooled.row,

@@ -212,9 +212,9 @@ impl Content {
         let end = offset + data.len() as u64;
         let mut at = offset;
         while at < end {
-            let is_held = self.is_held(state, at / block_bytes);
+            let is_held = self.is_held(state, at / block_bytes)?;
             let mut next = at / block_bytes + 1;
-            while next * block_bytes < end && self.is_held(state, next) == is_held {
+            while next * block_bytes < end && self.is_held(state, next)? == is_held {
                 next += 1;
             }
             let part_end = (next * block_bytes).min(end);
@@ -228,15 +228,14 @@ impl Content {
         Ok(())
     }
 
-    /// Whether the pool holds this block now. If not, it will not until a write puts it there.
-    pub(super) fn is_held(&self, state: &State, block: u64) -> bool {
-        let Some(pooled) = &state.pooled else {
-            return false;
+    /// Whether the pool holds this block now, or may after a crash. If not, it will not until a write puts it there.
+    pub(super) fn is_held(&self, state: &State, block: u64) -> io::Result<bool> {
+        let pooled = state.pooled.as_ref();
+        let pooled = pooled.filter(|pooled| pooled.blocks.contains(block));
+        let Some(place) = pooled.and_then(|pooled| pooled.place(block)) else {
+            return Ok(false);
         };
-        pooled.blocks.contains(block)
-            && pooled
-                .place(block)
-                .is_some_and(|place| self.shared.volume.is_resident(place..place + 1))
+        self.shared.volume.may_have(place).map_err(from_pool)
     }
 
     fn write_page_cache(&self, state: &mut State, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -101,6 +101,22 @@ impl FileDevice {
         same.map_err(self.failed("open it to look what is on it"))
     }
 
+    /// Why no pool can be made at `path`, in words, as `probe` shows it, an empty file of the same directory; none if one can.
+    ///
+    /// A durable write is tried: some file systems take direct I/O as a setting and then refuse it.
+    #[must_use]
+    pub fn obstacle(probe: File, path: &Path) -> Option<String> {
+        let tried = FileDevice::prepare(probe, path).and_then(|device| {
+            device.reserve(PAGE_BYTES as u64)?;
+            let written = device.write_durable(0, &[&Pages::zeroed(1)]);
+            written.map_err(device.failed("try a durable write beside it"))
+        });
+        tried.err().map(|error| match error {
+            LogError::Unsuitable { reason, .. } => reason,
+            error => error.to_string(),
+        })
+    }
+
     fn prepare(file: File, path: &Path) -> Result<FileDevice> {
         let device = FileDevice {
             file: exclusive(file, path)?,

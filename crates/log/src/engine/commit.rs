@@ -212,7 +212,7 @@ impl Log {
             pages: Arc::new(pages),
             is_fill: true,
         };
-        self.join(&mut state, ready, Class::Usual).map(Some)
+        self.join(&mut state, ready, Class::User).map(Some)
     }
 
     /// Lets go of blocks, which are as their backing has them from then on. None of them may be dirty or staged.

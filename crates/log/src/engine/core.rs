@@ -28,6 +28,8 @@ pub struct Options {
     /// Blocks of ranges of zeroes that a backing is to zero in one turn; a longer range is zeroed piece by piece. 64 MiB by default: a
     /// disk that has to be written with zeroes is done with that in a second or two.
     pub zeroed_at_once_blocks: u64,
+    /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
+    pub is_test: bool,
 }
 
 impl Default for Options {
@@ -38,6 +40,7 @@ impl Default for Options {
             seed: None,
             segment_pages: None,
             zeroed_at_once_blocks: (64 << 20) / PAGE_BYTES as u64,
+            is_test: false,
         }
     }
 }
@@ -86,6 +89,8 @@ pub(crate) struct State {
     pub(crate) tail: u64,
     /// The same, as a durable record says: only these are written over.
     pub(crate) tail_durable: u64,
+    /// Segments that stay free beside those that recycling needs.
+    pub(crate) kept_back: u64,
     pub(crate) points: CleanPoints,
     /// The points that a durable record of the head, its header or a summary has.
     pub(crate) points_recorded: CleanPoints,
@@ -107,6 +112,7 @@ pub(crate) struct State {
 pub struct Log {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) uuid: u128,
+    pub(crate) is_test: bool,
     pub(crate) geometry: Geometry,
     pub(crate) incarnation: IncarnationLine,
     pub(crate) options: Options,
@@ -195,6 +201,18 @@ impl Log {
     /// Pages of a segment.
     pub fn segment_pages(&self) -> u32 {
         self.geometry.segment_pages
+    }
+
+    /// From now on a 64th of the segments, two at least, stay free beside what recycling needs. Before this is called these may be
+    /// used: a ring that is full of what its backings do not take can be opened by a program that has to commit something before it
+    /// knows where to put the rest.
+    pub fn keep_back(&self) {
+        self.lock().kept_back = u64::from(self.geometry.places / 64).max(2);
+    }
+
+    /// Segments that are kept back.
+    pub fn kept_back(&self) -> u64 {
+        self.lock().kept_back
     }
 
     /// Segments that may be written before one is recycled.

@@ -3,6 +3,7 @@
 use super::core::Log;
 use super::read::Reading;
 use crate::media::Key;
+use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
 use crate::state::Entry;
 
@@ -60,6 +61,18 @@ impl Log {
             }
         });
         known.collect()
+    }
+
+    /// Whether the pool has a block, or may find it again after a crash: also one that it let go of a moment ago counts, until a
+    /// durable record says that its segment is gone. Of a block that it may not have, the backing may be written past the pool.
+    pub fn may_have(&self, volume: u32, block: u64) -> bool {
+        let state = self.lock();
+        let key = Key { volume, block };
+        let is_letting_go = state.tail > state.tail_durable;
+        state.table.get(key).is_some()
+            || state.zeroed.get(key).is_some()
+            || state.pending.has_any(key, 1)
+            || is_letting_go && !mutated(Mutant::SsdLetGoBeforeTail)
     }
 
     /// Blocks of a volume that the pool has, and how many of them, or of ranges of zeroes, the backing lacks.
@@ -149,6 +162,11 @@ impl Log {
     /// The pool's identity.
     pub fn uuid(&self) -> u128 {
         self.uuid
+    }
+
+    /// Whether it was made for tests.
+    pub fn is_test(&self) -> bool {
+        self.is_test
     }
 
     /// The number of this incarnation: how often the pool was opened.

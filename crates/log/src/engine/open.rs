@@ -57,6 +57,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
     let mut log = Log {
         device: device.clone(),
         uuid,
+        is_test: superblock.is_test,
         geometry,
         incarnation: line,
         options,

@@ -307,7 +307,7 @@ impl Log {
         let is_needed = elements.iter().any(|element| !element.is_clean);
         let class = match is_needed {
             true => Class::Rescue,
-            false => Class::Usual,
+            false => Class::User,
         };
         state.tallies.carried += pages.count() as u64;
         let ready = Ready {

@@ -25,6 +25,7 @@ impl State {
             flights: VecDeque::new(),
             tail: loads.tail,
             tail_durable: loads.tail,
+            kept_back: 0,
             points: loads.points,
             points_recorded: loads.points,
             published: loads.next_sequence - 1,
