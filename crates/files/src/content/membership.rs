@@ -22,7 +22,11 @@ impl Content {
     /// is then all that there is.
     pub(super) fn join_pool(&self, state: &mut State) -> bool {
         if state.pooled.is_none() && !state.is_unlinked {
+            let volume = &self.shared.volume;
+            let was_whole = volume.check_durable().is_ok();
             state.pooled = self.new_row().unwrap_or(None);
+            // The pool has failed meanwhile: after a crash there may be a row all the same.
+            state.may_have_row |= was_whole && volume.check_durable().is_err();
             state.unsynced.size &= state.pooled.is_none();
         }
         state.pooled.is_some()
@@ -63,6 +67,7 @@ impl Content {
             size_bytes,
             segments: Vec::new(),
             blocks: BlockMap::default(),
+            has_blocks_behind: false,
         }))
     }
 

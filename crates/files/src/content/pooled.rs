@@ -15,6 +15,8 @@ pub(super) struct Pooled {
     pub(super) segments: Vec<(u64, u32)>,
     /// Blocks of the file, by their numbers in the file.
     pub(super) blocks: BlockMap,
+    /// Some of them may lie behind the end: a cut has not let go of them yet.
+    pub(super) has_blocks_behind: bool,
 }
 
 impl Pooled {

@@ -8,8 +8,6 @@ use super::{Content, State};
 use crate::errors::from_pool;
 use crate::mutants::{Mutant, mutated};
 
-/// After so many bytes without a sync, a file is not worth the pool.
-const COLD_AFTER_BYTES: u64 = 8 << 20;
 /// Blocks of the tables that ride in a transaction beside the data, and the data's ragged ends.
 const BLOCKS_BESIDE: u64 = 6;
 
@@ -53,11 +51,12 @@ impl Content {
             };
         }
         self.take_back(state)?;
+        self.finish_cut(state)?;
         if !durable && state.is_hot {
             let len = data.len() as u64;
             let unasked = self.unasked_bytes.load(Ordering::Relaxed) + len;
             self.unasked_bytes.store(unasked, Ordering::Relaxed);
-            state.is_hot = unasked <= COLD_AFTER_BYTES;
+            state.is_hot = unasked <= self.shared.cold_after_bytes;
         }
         if durable && state.unsynced.everything {
             // What is not durable may be that the file was cut: that goes first.
@@ -228,7 +227,7 @@ impl Content {
         Ok(())
     }
 
-    /// Whether the pool holds this block now. If not, it will not until a write puts it there.
+    /// Whether the pool may hold this block, now or after a crash. If not, it will not until a write puts it there.
     pub(super) fn is_held(&self, state: &State, block: u64) -> bool {
         let Some(pooled) = &state.pooled else {
             return false;
@@ -236,7 +235,7 @@ impl Content {
         pooled.blocks.contains(block)
             && pooled
                 .place(block)
-                .is_some_and(|place| self.shared.volume.is_resident(place..place + 1))
+                .is_some_and(|place| self.shared.volume.may_have(place))
     }
 
     fn write_page_cache(&self, state: &mut State, offset: u64, data: &[u8]) -> io::Result<()> {
