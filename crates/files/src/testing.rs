@@ -49,8 +49,9 @@ fn log_options() -> forebay_log::Options {
     }
 }
 
+/// What a pool lies on.
 #[derive(Clone)]
-enum Medium {
+pub(crate) enum Medium {
     Memory(Arc<Shadow>),
     Ssd(Arc<ShadowDevice>),
 }
@@ -103,21 +104,29 @@ impl Rig {
         FileBuffer::open_on(self.parts())
     }
 
-    /// What of the pool in memory would survive now.
-    pub(crate) fn durable(&self) -> Vec<u8> {
+    /// What of the pool would survive now.
+    pub(crate) fn durable(&self) -> Medium {
         match &self.medium {
-            Medium::Memory(shadow) => shadow.crash_state().durable().to_vec(),
-            Medium::Ssd(_) => panic!("it is no pool in memory"),
+            Medium::Memory(shadow) => {
+                let state = shadow.crash_state();
+                let shadow = Shadow::from_image(state.durable(), ShadowModel::Lines);
+                Medium::Memory(Arc::new(shadow))
+            }
+            Medium::Ssd(device) => {
+                let image = device.state().cut(&mut fastrand::Rng::with_seed(1));
+                Medium::Ssd(Arc::new(ShadowDevice::new(ShadowState::new(image, 4096))))
+            }
         }
     }
 
-    /// The same directory, with a pool in memory that holds this.
-    pub(crate) fn with_pool(self, image: &[u8]) -> Rig {
-        let shadow = Arc::new(Shadow::from_image(image, ShadowModel::Lines));
-        Rig {
-            medium: Medium::Memory(shadow),
-            ..self
-        }
+    /// The same directory, with this pool.
+    pub(crate) fn with_pool(self, medium: Medium) -> Rig {
+        Rig { medium, ..self }
+    }
+
+    /// A pool of either kind.
+    pub(crate) fn each(pool_bytes: u64) -> [Rig; 2] {
+        [Rig::new(pool_bytes), Rig::on_ssd()]
     }
 
     /// The device of the pool on an SSD.
@@ -128,11 +137,15 @@ impl Rig {
         }
     }
 
-    /// The pool on an SSD is what a power cut now would leave of it.
+    /// The pool is what a power cut now would leave of it.
     pub(crate) fn cut_power(&mut self, rng: &mut fastrand::Rng) {
-        let image = self.device().state().cut(rng);
-        let state = ShadowState::new(image, 4096);
-        self.medium = Medium::Ssd(Arc::new(ShadowDevice::new(state)));
+        self.medium = match &self.medium {
+            Medium::Memory(_) => self.durable(),
+            Medium::Ssd(device) => {
+                let state = ShadowState::new(device.state().cut(rng), 4096);
+                Medium::Ssd(Arc::new(ShadowDevice::new(state)))
+            }
+        };
     }
 
     /// The member of the pool in memory.

@@ -78,15 +78,6 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         let buffer = std::sync::Arc::downgrade(mount.buffer());
         move || Some(watch::Seen::new(buffer.upgrade()?.stats()?, Vec::new()))
     });
-    // Told to a supervisor that asks: once the pool has failed, files that it has are served and not written any more, until the
-    // mount is begun anew.
-    notifier.watch({
-        let buffer = std::sync::Arc::downgrade(mount.buffer());
-        move || {
-            let stats = buffer.upgrade().and_then(|buffer| buffer.stats());
-            stats.is_some_and(|stats| !stats.poisoned)
-        }
-    });
     let directory = mount.directory().display();
     output::line(&format!(
         "serving {} at {directory}",
@@ -102,6 +93,14 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     }
     output::line("ready");
     notifier.send("READY=1\nSTATUS=Serving");
+    // A pool that has failed takes no more writes until it is opened anew.
+    notifier.watch({
+        let buffer = std::sync::Arc::downgrade(mount.buffer());
+        move || {
+            let stats = buffer.upgrade().and_then(|buffer| buffer.stats());
+            stats.is_some_and(|stats| !stats.poisoned)
+        }
+    });
     let limit = arguments
         .shutdown_deadline
         .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);

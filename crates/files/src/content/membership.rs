@@ -66,13 +66,15 @@ impl Content {
             row: number,
             size_bytes,
             segments: Vec::new(),
+            unsaid_segments: Vec::new(),
             blocks: BlockMap::default(),
             has_blocks_behind: false,
         }))
     }
 
     /// Finds segments for these blocks of the file; those that are new become known with the
-    /// transaction. They are mapped already: write-back may come right after the commit.
+    /// transaction, or with the next one that is committed. They are mapped already: write-back may come
+    /// right after the commit.
     pub(super) fn add_segments(
         &self,
         pooled: &mut Pooled,
@@ -89,15 +91,15 @@ impl Content {
             let Some(segment) = shared.segments.take() else {
                 return Err(io::Error::from_raw_os_error(libc::ENOSPC));
             };
-            let owner = Owner {
-                id: pooled.id,
-                part,
-            };
-            segments::write_owner(transaction, segment, Some(owner))?;
             let target = self.target.clone();
             shared.store.map(segment, Mapping { target, part });
-            // Known from here on: if the commit fails, the next write says so again.
             pooled.segments.push((part, segment));
+            pooled.unsaid_segments.push((part, segment));
+        }
+        let id = pooled.id;
+        for (part, segment) in &pooled.unsaid_segments {
+            let owner = Owner { id, part: *part };
+            segments::write_owner(transaction, *segment, Some(owner))?;
         }
         Ok(())
     }

@@ -132,7 +132,9 @@ impl Content {
             return Ok(());
         }
         let mut transaction = volume.begin();
-        if pooled.place(blocks.start).is_none() || pooled.place(blocks.end - 1).is_none() {
+        let is_placed = |block| pooled.place(block).is_some();
+        let are_placed = is_placed(blocks.start) && is_placed(blocks.end - 1);
+        if !are_placed || !pooled.unsaid_segments.is_empty() {
             self.add_segments(pooled, blocks.clone(), &mut transaction)?;
         }
         let (mut at, mut rest) = (offset, data);
@@ -165,6 +167,7 @@ impl Content {
         }
         self.target.grown_to(size_bytes);
         pooled.size_bytes = size_bytes;
+        pooled.unsaid_segments.clear();
         blocks.for_each(|block| pooled.blocks.insert(block));
         Ok(())
     }
