@@ -352,6 +352,15 @@ impl FileBuffer {
         pool.as_ref().map(Pool::counters).unwrap_or_default()
     }
 
+    /// How often the pool made something durable: by a fence, or by a group of one on an SSD. Zero once the buffer is closed.
+    pub fn persists(&self) -> u64 {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.as_ref().map_or(0, |pool| match pool.is_ssd() {
+            true => pool.stats().ssd.map_or(0, |ssd| ssd.groups),
+            false => pool.counters().fences,
+        })
+    }
+
     /// Does what the pool's background threads would, once: for a caller that runs it without.
     ///
     /// # Errors

@@ -90,8 +90,11 @@ fn what_a_cut_takes_from_the_last_block_is_zero_when_the_file_grows_again() {
     assert!(on_disk(&rig, "file") == expected);
 }
 
-/// Every write-back fails while it is set.
-struct Failing(Cell<bool>);
+/// Every write-back fails while it is on, or those of one file.
+struct Failing {
+    is_on: Cell<bool>,
+    alone: Cell<Option<FileIdentity>>,
+}
 
 impl Observer for Failing {
     fn identity(&self, _real: FileIdentity) -> Option<SeenIdentity> {
@@ -102,10 +105,9 @@ impl Observer for Failing {
     }
     fn before_sync(&self) {}
     fn synced(&self, _what: Synced) {}
-    fn failure(&self, _file: FileIdentity) -> Option<io::Error> {
-        self.0
-            .get()
-            .then(|| io::Error::from_raw_os_error(libc::EIO))
+    fn failure(&self, file: FileIdentity) -> Option<io::Error> {
+        let is_meant = self.alone.get().is_none_or(|alone| alone == file);
+        (self.is_on.get() && is_meant).then(|| io::Error::from_raw_os_error(libc::EIO))
     }
 }
 
@@ -134,7 +136,10 @@ impl Full {
         let filler = adopted(&rig, &buffer, "filler");
         file.write_at(0, bytes, true).expect("write");
         filler.write_at(0, b"-", true).expect("write");
-        let failing = Rc::new(Failing(Cell::new(true)));
+        let failing = Rc::new(Failing {
+            is_on: Cell::new(true),
+            alone: Cell::new(None),
+        });
         set_observer(Some(failing.clone()));
         // Each elsewhere, so that all of it is to be kept.
         let mut at = 0;
@@ -155,17 +160,19 @@ impl Full {
         (full, count)
     }
 
-    /// The backing takes everything again, and there is room.
-    fn heal(&self) {
-        self.failing.0.set(false);
+    /// There is room: the backing takes what is not the file's.
+    fn make_room(&self) {
+        self.failing.alone.set(Some(self.file.identity()));
         for _ in 0..8 {
-            self.buffer.work_once().expect("room is made");
+            // The file's own blocks are carried forward, which it tells.
+            let _ = self.buffer.work_once();
         }
     }
 
     /// The directory after a kill.
     fn killed(mut self) -> Rig {
         self.rig.deadline = Duration::from_secs(10);
+        self.failing.is_on.set(false);
         drop((self.file, self.buffer));
         drop(self.rig.open().expect("open"));
         set_observer(None);
@@ -189,7 +196,7 @@ fn cut_without_room(filling: (usize, usize)) -> bool {
     assert!(file.truncate(BLOCK as u64).is_err(), "there is no room yet");
     assert!(file.write_at(5000, b"gap", false).is_err(), "neither here");
     assert!(file.truncate(0).is_err(), "it is not done yet");
-    full.heal();
+    full.make_room();
     file.truncate(0).expect("there is room");
     file.truncate(2 * BLOCK as u64).expect("grow");
     assert!(read(file, 3 * BLOCK) == [0; 2 * BLOCK], "cut away");
@@ -215,7 +222,7 @@ fn first_write_without_room(filling: (usize, usize)) -> bool {
     let full = Full::new(b"near", filling);
     let file = &full.file;
     let is_refused = file.write_at(FAR, &[b'x'; BLOCK], true).is_err();
-    full.heal();
+    full.make_room();
     file.write_at(FAR, &[b'y'; BLOCK], true)
         .expect("there is room");
     let found = File::open(full.killed().path("file")).expect("open");
