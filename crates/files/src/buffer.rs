@@ -52,7 +52,7 @@ pub(crate) enum PoolSource {
     /// The file or device of a pool on an SSD.
     Ssd(PathBuf),
     /// It is open.
-    Open(Pool),
+    Open(Box<Pool>),
 }
 
 impl PoolSource {
@@ -60,7 +60,7 @@ impl PoolSource {
         match self {
             PoolSource::Regions(regions) => Pool::open_on(regions, runtime),
             PoolSource::Ssd(path) => Pool::open_with(&[path], runtime),
-            PoolSource::Open(pool) => Ok(pool),
+            PoolSource::Open(pool) => Ok(*pool),
         }
     }
 
@@ -99,7 +99,7 @@ impl FileBufferParts {
     /// The same of a pool that is open: it runs no threads yet, and does not keep what is read.
     #[must_use]
     pub fn over(pool: Pool, side: Backing) -> FileBufferParts {
-        FileBufferParts::of(PoolSource::Open(pool), side)
+        FileBufferParts::of(PoolSource::Open(Box::new(pool)), side)
     }
 
     fn of(pool: PoolSource, side: Backing) -> FileBufferParts {

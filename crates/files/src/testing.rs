@@ -161,7 +161,7 @@ impl Rig {
             Medium::Memory(_) => PoolSource::Regions(vec![self.region()]),
             Medium::Ssd(device) => {
                 let log = forebay_log::open(device.clone(), log_options()).expect("open");
-                PoolSource::Open(Pool::on_log(log, self.runtime()).expect("a pool"))
+                PoolSource::Open(Box::new(Pool::on_log(log, self.runtime()).expect("a pool")))
             }
         }
     }
