@@ -12,8 +12,6 @@ use crate::testing::{Rig, open_file};
 
 const FILES: usize = 3;
 const POOL_BYTES: u64 = 2 << 20;
-/// The smallest there is.
-const SSD_BYTES: u64 = 9 << 20;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -49,6 +47,8 @@ enum Step {
     Work,
     CloseFile,
     Kill,
+    /// What the pool lies on loses what was not durable.
+    CutPower,
     CloseBuffer,
 }
 
@@ -75,6 +75,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         3 => Just(Step::Work),
         1 => Just(Step::CloseFile),
         1 => Just(Step::Kill),
+        1 => Just(Step::CutPower),
         1 => Just(Step::CloseBuffer),
     ];
     prop::collection::vec((0..FILES, step), 1..50)
@@ -82,8 +83,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
 
 struct World {
     rig: Rig,
-    /// None while it is opened again.
-    buffer: Option<Arc<FileBuffer>>,
+    buffer: Arc<FileBuffer>,
     files: Vec<Option<Arc<BufferedFile>>>,
     models: Vec<Vec<u8>>,
     writes: u8,
@@ -91,7 +91,7 @@ struct World {
 
 impl World {
     fn new(rig: Rig) -> World {
-        let buffer = Some(rig.open().expect("open"));
+        let buffer = rig.open().expect("open");
         World {
             rig,
             buffer,
@@ -101,15 +101,10 @@ impl World {
         }
     }
 
-    fn buffer(&self) -> &FileBuffer {
-        self.buffer.as_ref().expect("it is open")
-    }
-
     fn file(&mut self, number: usize) -> Arc<BufferedFile> {
         let file = self.files[number].get_or_insert_with(|| {
             let path = self.rig.path(&format!("file-{number}"));
-            let buffer = self.buffer.as_ref().expect("it is open");
-            buffer.adopt(open_file(&path)).expect("adopt")
+            self.buffer.adopt(open_file(&path)).expect("adopt")
         });
         file.clone()
     }
@@ -179,18 +174,24 @@ impl World {
                     model.resize(model.len().max((offset + len) as usize), 0);
                 }
             }
-            Step::Work => self.buffer().work_once().expect("work"),
+            Step::Work => self.buffer.work_once().expect("work"),
             Step::CloseFile => self.files[number] = None,
             Step::Kill | Step::CloseBuffer => {
                 drop(file);
                 self.reopen(matches!(step, Step::CloseBuffer));
+            }
+            Step::CutPower => {
+                drop(file);
+                self.rig
+                    .cut_power(&mut fastrand::Rng::with_seed(self.writes.into()));
+                self.reopen(false);
             }
         }
     }
 
     fn reopen(&mut self, in_order: bool) {
         if in_order {
-            self.buffer().close().expect("close");
+            self.buffer.close().expect("close");
             for number in 0..FILES {
                 if self.files[number].is_some() {
                     let path = self.rig.path(&format!("file-{number}"));
@@ -199,9 +200,7 @@ impl World {
             }
         }
         self.files.fill(None);
-        // A pool on an SSD is another's only when the killed process is gone.
-        self.buffer = None;
-        self.buffer = Some(self.rig.open().expect("open"));
+        self.buffer = self.rig.open().expect("open");
     }
 
     fn compare(&self, number: usize, file: &BufferedFile, offset: u64, len: usize) {
@@ -230,8 +229,8 @@ impl World {
     }
 }
 
-/// Takes the steps, and compares: as it is, after a kill, and what is left behind.
-fn run(mut world: World, steps: &[(usize, Step)]) {
+fn run(rig: Rig, steps: &[(usize, Step)]) {
+    let mut world = World::new(rig);
     for (number, step) in steps {
         world.take(*number, step);
     }
@@ -241,48 +240,34 @@ fn run(mut world: World, steps: &[(usize, Step)]) {
     world.reopen(true);
     for number in 0..FILES {
         let path = world.rig.path(&format!("file-{number}"));
-        let found = std::fs::read(path).unwrap_or_default();
-        assert!(
-            found == world.models[number],
-            "file {number} behind the pool"
+        assert_eq!(
+            std::fs::read(path).unwrap_or_default(),
+            world.models[number]
         );
     }
 }
+
+/// After so many bytes a file is cold, with blocks in the pool.
+const COLD_AFTER_BYTES: u64 = 24 << 10;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
     fn files_hold_what_was_written_whatever_comes_between(steps in steps()) {
-        run(World::new(Rig::new(POOL_BYTES)), &steps);
+        run(Rig::new(POOL_BYTES), &steps);
     }
-}
 
-proptest! {
-    // Each makes a pool, which is written once.
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
-    fn files_hold_it_in_pools_on_an_ssd_as_well(steps in steps()) {
-        let rig = Rig::on_ssd("files_hold_it_in_pools_on_an_ssd_as_well", SSD_BYTES);
-        if let Some(rig) = rig {
-            run(World::new(rig), &steps);
-        }
+    fn the_same_of_files_that_are_cold_soon(steps in steps()) {
+        let mut rig = Rig::new(POOL_BYTES);
+        rig.cold_after_bytes = COLD_AFTER_BYTES;
+        run(rig, &steps);
     }
-}
 
-/// What lies behind the new end of a block that the pool has is zero when the file grows again.
-#[test]
-fn a_file_on_an_ssd_that_was_cut_and_grew_had_its_old_bytes() {
-    let Some(rig) = Rig::on_ssd("a_file_on_an_ssd_that_was_cut_and_grew", SSD_BYTES) else {
-        return;
-    };
-    let steps = [
-        Step::Write {
-            offset: 0,
-            len: 4096,
-            durable: true,
-        },
-        Step::Truncate(1000),
-        Step::Truncate(4096),
-    ];
-    run(World::new(rig), &steps.map(|step| (0, step)));
+    #[test]
+    fn the_same_over_a_pool_on_an_ssd(steps in steps()) {
+        let mut rig = Rig::on_ssd();
+        rig.cold_after_bytes = COLD_AFTER_BYTES;
+        run(rig, &steps);
+    }
 }

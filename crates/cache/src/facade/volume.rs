@@ -251,6 +251,16 @@ impl Volume {
         }
     }
 
+    // Hidden: the file buffer's question, while no thread writes the block.
+    /// Whether the pool has the block now. If not, its backing has the same.
+    #[doc(hidden)]
+    pub fn has(&self, block: u64) -> bool {
+        match &self.kind {
+            Kind::Memory(volume) => volume.is_resident(block..block + 1),
+            Kind::Ssd(volume) => volume.has(block),
+        }
+    }
+
     /// Whether a write of `blocks` blocks would wait for nothing slow: there are free slots now, so
     /// that it needs no reclaim or write-back, a fence is no sync of a file, and no writer is being
     /// slowed. Others may take the slots right after. Never so in a pool on an SSD.

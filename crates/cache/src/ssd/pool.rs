@@ -114,6 +114,13 @@ impl SsdPool {
         SsdPool::start(log, path, options, (began, true)).map(Some)
     }
 
+    /// A pool over a log that is open.
+    pub(crate) fn on_log(log: Log, options: RuntimeOptions) -> Result<SsdPool> {
+        options.check()?;
+        let path = log.device().path().to_path_buf();
+        SsdPool::start(log, &path, options, (Instant::now(), false))
+    }
+
     fn start(
         log: Log,
         path: &Path,

@@ -8,8 +8,6 @@ use super::{Content, State};
 use crate::errors::from_pool;
 use crate::mutants::{Mutant, mutated};
 
-/// After so many bytes without a sync, a file is not worth the pool.
-const COLD_AFTER_BYTES: u64 = 8 << 20;
 /// Blocks of the tables that ride in a transaction beside the data, and the data's ragged ends.
 const BLOCKS_BESIDE: u64 = 6;
 
@@ -53,11 +51,12 @@ impl Content {
             };
         }
         self.take_back(state)?;
+        self.finish_cut(state)?;
         if !durable && state.is_hot {
             let len = data.len() as u64;
             let unasked = self.unasked_bytes.load(Ordering::Relaxed) + len;
             self.unasked_bytes.store(unasked, Ordering::Relaxed);
-            state.is_hot = unasked <= COLD_AFTER_BYTES;
+            state.is_hot = unasked <= self.shared.cold_after_bytes;
         }
         if durable && state.unsynced.everything {
             // What is not durable may be that the file was cut: that goes first.
@@ -133,7 +132,9 @@ impl Content {
             return Ok(());
         }
         let mut transaction = volume.begin();
-        if pooled.place(blocks.start).is_none() || pooled.place(blocks.end - 1).is_none() {
+        let is_placed = |block| pooled.place(block).is_some();
+        let are_placed = is_placed(blocks.start) && is_placed(blocks.end - 1);
+        if !are_placed || !pooled.unsaid_segments.is_empty() {
             self.add_segments(pooled, blocks.clone(), &mut transaction)?;
         }
         let (mut at, mut rest) = (offset, data);
@@ -166,6 +167,7 @@ impl Content {
         }
         self.target.grown_to(size_bytes);
         pooled.size_bytes = size_bytes;
+        pooled.unsaid_segments.clear();
         blocks.for_each(|block| pooled.blocks.insert(block));
         Ok(())
     }
