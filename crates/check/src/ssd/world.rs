@@ -58,7 +58,6 @@ pub struct World {
     maintenance: Maintenance,
     moments: Arc<Mutex<Vec<ShadowState>>>,
     has_failed: bool,
-    /// Steps since.
     steps_failed: usize,
 }
 
@@ -180,7 +179,7 @@ impl World {
             Step::ZeroRest => self.clean(Log::zero_rest)?,
             Step::Swap(volume, block, seed) => self.swap((*volume, *block, *seed), verifier)?,
             Step::Grow(volume, bytes) => self.grow(*volume, *bytes, verifier)?,
-            Step::WritePast(volume, block, seed) => self.write_past(*volume, *block, *seed),
+            Step::WritePast(volume, block, seed) => self.write_past((*volume, *block, *seed)),
             Step::FailDisks(fails) => self.disks.iter().for_each(|disk| disk.set_fails(*fails)),
         }
         self.crash(verifier)?;
@@ -489,11 +488,9 @@ impl World {
         self.oracle.change(place(volume, block), &bytes);
     }
 
-    /// As the file buffer does with what the pool does not have. It never discards what it writes so: a range of zeroes may come
-    /// back from the log after a crash, until its segment has gone.
-    fn write_past(&mut self, volume: u32, block: u64, seed: u64) {
-        let was_zeroed = self.oracle.was_zeroed(place(volume, block));
-        if !was_zeroed && !self.log().may_have(volume, block) {
+    /// As the file buffer does with what the pool does not have; it never discards that, and a range of zeroes may come back.
+    fn write_past(&mut self, (volume, block, seed): (u32, u64, u64)) {
+        if !self.oracle.was_zeroed(place(volume, block)) && !self.log().may_have(volume, block) {
             self.others_write(volume, block, seed);
         }
     }
