@@ -89,6 +89,9 @@ waiting_steps() {
     step rig 240 "${BUILT[@]}" scripts/rig.sh --quick
     step torture 150 "${BUILT[@]}" scripts/torture.sh --quick
     step soak 90 "${BUILT[@]}" scripts/soak.sh --quick
+    # A share of both over a pool on an SSD.
+    step torture-ssd 90 "${BUILT[@]}" scripts/torture.sh --medium ssd --operations 2000 --rounds 8 --report target/torture/report-ssd.json fsx kill power bad-days
+    step soak-ssd 40 "${BUILT[@]}" scripts/soak.sh --medium ssd --quick --seconds 20 --report target/soak-ssd/report.json
     step ext4 60 env FOREBAY="$PROGRAMS/forebay" scripts/run.sh --smoke
 }
 

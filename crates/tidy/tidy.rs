@@ -55,7 +55,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay-serve",
         ],
     ),
-    ("files", &["forebay", "forebay-pmem"]),
+    ("files", &["forebay", "forebay-log", "forebay-pmem"]),
     ("serve", &["forebay", "forebay-pmem"]),
     ("command", &["forebay", "forebay-pmem", "forebay-serve"]),
     (

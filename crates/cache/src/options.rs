@@ -207,12 +207,16 @@ runtime_options! {
     /// Reclaim begins when fewer than this many per mille of the slots are free, and frees twice as many; 20
     /// by default, 500 at most.
     free_low_per_mille: u32 = 20,
-    /// How long a writer waits for a free slot before it gets an error; 30 s by default.
+    /// How long a writer waits for a free slot before it gets an error; 30 s by default. In a pool on an SSD it counts anew
+    /// whenever a backing takes something or a segment comes free.
     throttle_deadline: Duration = Duration::from_secs(30),
     /// A backing that has not answered for so long counts as degraded; 5 s by default.
     answer_deadline: Duration = Duration::from_secs(5),
     /// Brings blocks into the pool when a read misses, as is the default.
     fill_on_read: bool = true,
+    /// Whether a pool on an SSD may read several blocks by an io_uring. Threads make these as they need them, and each takes a descriptor:
+    /// not for a process whose program may close descriptors that it does not know.
+    read_rings: bool = true,
     /// Misses of reads that follow one another pass the pool by once these have come to more than this many bytes: they are not
     /// brought in. 0, the default, brings in all. Can be changed later:
     /// [`Pool::set_sequential_cutoff`](crate::Pool::set_sequential_cutoff).

@@ -20,7 +20,8 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdPublishedOutOfOrder
         | Mutant::SsdVolumeRowUnsynced
         | Mutant::SsdVolumeFreedWithItsBlocks
-        | Mutant::SsdRoundWritesWhatWas => 5_000,
+        | Mutant::SsdRoundWritesWhatWas
+        | Mutant::SsdPieceTakenForWhole => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped
         | Mutant::SsdAckOutOfOrder
@@ -28,13 +29,16 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdFillGroupUnsynced
         | Mutant::SsdCarriedPastPending
         | Mutant::SsdPoisonForgotten
-        | Mutant::SsdVolumeCopiesTogether => 25_000,
+        | Mutant::SsdVolumeCopiesTogether
+        | Mutant::SsdCleanedPastRest => 25_000,
         // They need a ring that has lapped, and a block, a disk or a reader that is late by that much.
         Mutant::SsdSaltOfOldLap
         | Mutant::SsdCarriedOverNewer
         | Mutant::SsdCleanPointPastFailed
         | Mutant::SsdCleanedPastFailed => IMAGES_MAX,
         // And a crash, or the end of the read, between two writes of recycling.
-        Mutant::SsdSegmentReusedBeforeTail | Mutant::SsdReadWithoutVersion => 2 * IMAGES_MAX,
+        Mutant::SsdSegmentReusedBeforeTail
+        | Mutant::SsdReadWithoutVersion
+        | Mutant::SsdLetGoBeforeTail => 2 * IMAGES_MAX,
     }
 }

@@ -37,22 +37,55 @@ use crate::store::VirtualStore;
 pub const VOLUME_PREFIX: &str = "files:";
 /// More unsynced bytes of one file than this are not worth the pool.
 const ABSORBED_BYTES_MAX: u64 = 16 << 20;
+/// After so many bytes without a sync, a file is not worth the pool.
+pub(crate) const COLD_AFTER_BYTES: u64 = 8 << 20;
 /// A log needs room for the longest record several times over.
 const LOG_BYTES_MIN: u64 = 128 << 10;
 /// Closed files that are kept, with a descriptor each: a daemon has many, any other program few.
 const CLOSED_MAX: usize = 1024;
 const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
 
+/// What the pool is opened from.
+pub(crate) enum PoolSource {
+    /// The members of a pool in memory.
+    Regions(Vec<Region>),
+    /// It is open.
+    Open(Box<Pool>),
+}
+
+impl PoolSource {
+    fn open(self, runtime: RuntimeOptions) -> forebay::Result<Pool> {
+        match self {
+            PoolSource::Regions(regions) => Pool::open_on(regions, runtime),
+            PoolSource::Open(pool) => Ok(*pool),
+        }
+    }
+
+    /// What errors call it, and beside what lost data is saved.
+    fn path(&self) -> PathBuf {
+        match self {
+            PoolSource::Regions(regions) => regions
+                .first()
+                .map(|region| region.path().to_owned())
+                .unwrap_or_default(),
+            PoolSource::Open(pool) => pool
+                .members()
+                .first()
+                .and_then(|member| member.path.clone())
+                .unwrap_or_default(),
+        }
+    }
+}
+
 /// What a buffer stands on: [`FileBuffer::open`] makes it from the options, checkers bring their own.
 pub struct FileBufferParts {
-    pub(crate) regions: Vec<Region>,
-    /// The pool on an SSD, where there are no regions.
-    pub(crate) ssd: Option<PathBuf>,
+    pub(crate) pool: PoolSource,
     pub(crate) side: Backing,
     pub(crate) mark: Option<Box<dyn MarkPlace>>,
     pub(crate) root: Option<PathBuf>,
     pub(crate) runtime: RuntimeOptions,
     pub(crate) log_bytes: u64,
+    pub(crate) cold_after_bytes: u64,
 }
 
 impl FileBufferParts {
@@ -60,15 +93,31 @@ impl FileBufferParts {
     /// bytes.
     #[must_use]
     pub fn new(regions: Vec<Region>, side: Backing) -> FileBufferParts {
+        FileBufferParts::of(PoolSource::Regions(regions), side)
+    }
+
+    /// The same of a pool that is open: it runs no threads yet, and does not keep what is read.
+    #[must_use]
+    pub fn over(pool: Pool, side: Backing) -> FileBufferParts {
+        FileBufferParts::of(PoolSource::Open(Box::new(pool)), side)
+    }
+
+    fn of(pool: PoolSource, side: Backing) -> FileBufferParts {
         FileBufferParts {
-            regions,
-            ssd: None,
+            pool,
             side,
             mark: None,
             root: None,
             runtime: RuntimeOptions::default(),
             log_bytes: LOG.end - LOG.start,
+            cold_after_bytes: COLD_AFTER_BYTES,
         }
+    }
+    /// After so many bytes without a sync a file is cold, fewer than without, so that it is soon.
+    #[must_use]
+    pub fn cold_after_bytes(mut self, bytes: u64) -> FileBufferParts {
+        self.cold_after_bytes = bytes.min(self.cold_after_bytes);
+        self
     }
     /// Where the files' mark lies. Without one a lost pool goes unnoticed.
     #[must_use]
@@ -96,6 +145,15 @@ impl FileBufferParts {
     }
 }
 
+/// How a pool of files is opened.
+fn alone(runtime: RuntimeOptions) -> RuntimeOptions {
+    runtime
+        // What is read once is in the page cache.
+        .fill_on_read(false)
+        // Recovery is alone: what it gives up, no other round may take for durable.
+        .background(false)
+}
+
 /// An open pool with the files that it answers for.
 #[derive(Debug)]
 pub struct FileBuffer {
@@ -115,16 +173,19 @@ impl FileBuffer {
     /// # Errors
     /// The pool is no pool, in use, or of another directory; the backing failed.
     pub fn open(options: &FileBufferOptions) -> io::Result<Arc<FileBuffer>> {
-        let regions = match is_ssd_pool(&options.pool) {
-            true => Vec::new(),
+        // First of all, so that a pool that another process has is said to be in use.
+        let pool = match is_ssd_pool(&options.pool) {
+            true => {
+                let pool = Pool::open_with(&[&options.pool], alone(options.runtime.clone()));
+                PoolSource::Open(Box::new(pool.map_err(told)?))
+            }
             false => {
                 let region = Region::open(&options.pool, options.runtime.region_options());
-                vec![region.map_err(|error| told(error.into()))?]
+                PoolSource::Regions(vec![region.map_err(|error| told(error.into()))?])
             }
         };
         FileBuffer::open_on(FileBufferParts {
-            regions,
-            ssd: Some(options.pool.clone()),
+            pool,
             side: open_side(
                 &options.pool,
                 options.runtime.region_options().trusts_owner(),
@@ -133,6 +194,7 @@ impl FileBuffer {
             root: options.root.clone(),
             runtime: options.runtime.clone(),
             log_bytes: LOG.end - LOG.start,
+            cold_after_bytes: COLD_AFTER_BYTES,
         })
     }
 
@@ -141,21 +203,11 @@ impl FileBuffer {
     /// # Errors
     /// As [`FileBuffer::open`].
     pub fn open_on(parts: FileBufferParts) -> io::Result<Arc<FileBuffer>> {
-        let path = parts.regions.first().map(|region| region.path().to_owned());
-        let path = path.or_else(|| parts.ssd.clone()).unwrap_or_default();
+        let path = parts.pool.path();
         let has_background = parts.runtime.has_background();
-        let runtime = parts
-            .runtime
-            // What is read once is in the page cache.
-            .fill_on_read(false)
-            // Recovery is alone: what it gives up, no other round may take for durable.
-            .background(false);
+        let runtime = alone(parts.runtime);
         let lost_and_found = runtime.accepts_loss().then(|| path.clone());
-        let pool = match parts.regions.is_empty() {
-            true => Pool::open_with(&[&path], runtime),
-            false => Pool::open_on(parts.regions, runtime),
-        };
-        let mut pool = pool.map_err(told)?;
+        let mut pool = parts.pool.open(runtime).map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
         let is_marked_each_time = parts
             .mark
@@ -201,6 +253,7 @@ impl FileBuffer {
                 segments,
                 naming: Box::new(names.clone()),
                 absorbed_bytes_max,
+                cold_after_bytes: parts.cold_after_bytes,
             }),
             names,
             registry: Arc::new(Registry::new(closed_max)),
@@ -305,6 +358,15 @@ impl FileBuffer {
     pub fn counters(&self) -> Counters {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.as_ref().map(Pool::counters).unwrap_or_default()
+    }
+
+    /// How often the pool made something durable: by a fence, or by a group of one on an SSD. Zero once the buffer is closed.
+    pub fn persists(&self) -> u64 {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.as_ref().map_or(0, |pool| match pool.is_ssd() {
+            true => pool.stats().ssd.map_or(0, |ssd| ssd.groups),
+            false => pool.counters().fences,
+        })
     }
 
     /// Does what the pool's background threads would, once: for a caller that runs it without.

@@ -162,7 +162,7 @@ fn tables() -> String {
     gone.append(b"drained", true).expect("append");
     drop((appended, cut, long, gone));
     drop(buffer);
-    let pool = Pool::open_on(rig.parts().regions, quiet()).expect("open");
+    let pool = Pool::open_on(vec![rig.region()], quiet()).expect("open");
     let volume = pool.volumes().remove(0);
     let block_bytes = volume.block_size() as u64;
     let mut text = String::new();

@@ -104,42 +104,43 @@ fn pooled(rig: &Rig) -> Arc<BufferedFile> {
 
 #[test]
 fn who_does_not_wait_for_the_disk_reads_what_was_written_all_the_same() {
-    let rig = Rig::new(POOL_BYTES);
-    let file = pooled(&rig);
-    file.drain().expect("drain");
-    // A cut that is not durable, and more behind it.
-    file.truncate(3000).expect("cut");
-    file.append(&line(b'c'), true).expect("append");
-    let seen = Rc::new(RefCell::new(None));
-    let (path, into) = (rig.path("file"), seen.clone());
-    let look = move || *into.borrow_mut() = Some(fs::read(path).expect("read"));
-    watched(1, look, || file.suspend().expect("suspend"));
-    let expected = [&line(b'a')[..3000], &line(b'c')].concat();
-    assert!(seen.take().expect("there was a sync") == expected);
-    assert!(fs::read(rig.path("file")).expect("read") == expected);
+    for rig in Rig::each(POOL_BYTES) {
+        let file = pooled(&rig);
+        file.drain().expect("drain");
+        // A cut that is not durable, and more behind it.
+        file.truncate(3000).expect("cut");
+        file.append(&line(b'c'), true).expect("append");
+        let seen = Rc::new(RefCell::new(None));
+        let (path, into) = (rig.path("file"), seen.clone());
+        let look = move || *into.borrow_mut() = Some(fs::read(path).expect("read"));
+        watched(1, look, || file.suspend().expect("suspend"));
+        let expected = [&line(b'a')[..3000], &line(b'c')].concat();
+        assert!(seen.take().expect("there was a sync") == expected);
+        assert!(fs::read(rig.path("file")).expect("read") == expected);
+    }
 }
 
 /// The pool and the files of a process that was killed at the first sync of a handing over, when others
 /// had done something.
-fn killed_while_handing_over(others: impl FnOnce(&Rig) + 'static) -> Rig {
-    let rig = Rc::new(Rig::new(POOL_BYTES));
+fn killed_while_handing_over(rig: Rig, others: impl FnOnce(&Rig) + 'static) -> Rig {
+    let rig = Rc::new(rig);
     let file = pooled(&rig);
-    let image = Rc::new(RefCell::new(Vec::new()));
+    let image = Rc::new(RefCell::new(None));
     let (there, into) = (rig.clone(), image.clone());
     let at_sync = move || {
-        *into.borrow_mut() = there.durable();
+        *into.borrow_mut() = Some(there.durable());
         others(&there);
     };
     watched(1, at_sync, || file.suspend().expect("suspend"));
     drop(file);
     let rig = Rc::try_unwrap(rig).ok().expect("the watcher is gone");
-    rig.with_pool(&image.take())
+    rig.with_pool(image.take().expect("there was a sync"))
 }
 
 /// The file after a crash before the disk had it, with what another wrote to it meanwhile: the first 10
 /// bytes, and the size.
-fn crashed(mounting_of_recovery: u64) -> Vec<u8> {
-    let rig = killed_while_handing_over(|rig| {
+fn crashed(rig: Rig, mounting_of_recovery: u64) -> Vec<u8> {
+    let rig = killed_while_handing_over(rig, |rig| {
         let other = File::from(open_file(&rig.path("file")));
         other.write_all_at(b"other", 0).expect("write");
         other.set_len(9000).expect("cut");
@@ -154,79 +155,89 @@ fn crashed(mounting_of_recovery: u64) -> Vec<u8> {
 
 #[test]
 fn what_others_wrote_after_the_handing_over_is_not_written_over_after_a_kill() {
-    let bytes = crashed(1);
-    assert_eq!((&bytes[..10], bytes.len()), (&b"otheraaaaa"[..], 9000));
+    for rig in Rig::each(POOL_BYTES) {
+        let bytes = crashed(rig, 1);
+        assert_eq!((&bytes[..10], bytes.len()), (&b"otheraaaaa"[..], 9000));
+    }
 }
 
 #[test]
 fn what_was_acknowledged_comes_back_where_the_page_cache_is_lost() {
-    assert!(crashed(2) == [line(b'a'), line(b'b')].concat());
+    for rig in Rig::each(POOL_BYTES) {
+        assert!(crashed(rig, 2) == [line(b'a'), line(b'b')].concat());
+    }
 }
 
 /// The pool has what the page cache has dropped, whatever the next sync says.
 #[test]
 fn a_sync_that_fails_after_the_handing_over_loses_nothing() {
-    let rig = Rig::new(POOL_BYTES);
-    let file = pooled(&rig);
-    observed(1, true, drop_pages(rig.path("file")), || {
-        file.suspend().expect_err("the sync fails")
-    });
-    // The first one may be told of the failure still.
-    let again = || file.suspend().or_else(|_| file.suspend());
-    watched(1, || {}, again).expect("suspend");
-    assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+    for rig in Rig::each(POOL_BYTES) {
+        let file = pooled(&rig);
+        observed(1, true, drop_pages(rig.path("file")), || {
+            file.suspend().expect_err("the sync fails")
+        });
+        // The first one may be told of the failure still.
+        let again = || file.suspend().or_else(|_| file.suspend());
+        watched(1, || {}, again).expect("suspend");
+        assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+    }
 }
 
 #[test]
 fn a_sync_that_fails_at_recovery_loses_nothing_of_a_file_that_was_handed_over() {
-    let rig = killed_while_handing_over(|_| ());
-    let recovered = observed(1, true, drop_pages(rig.path("file")), || rig.open());
-    recovered.expect("open").close().expect("close");
-    assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+    for rig in Rig::each(POOL_BYTES) {
+        let rig = killed_while_handing_over(rig, |_| ());
+        let recovered = observed(1, true, drop_pages(rig.path("file")), || rig.open());
+        recovered.expect("open").close().expect("close");
+        assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+    }
 }
 
 /// The process was killed after the kernel had told it, and only it, that a sync had failed.
 #[test]
 fn a_sync_that_failed_before_a_kill_is_not_forgotten_with_the_process_that_was_told() {
-    let rig = killed_while_handing_over(|_| ());
-    let redirtied = Rc::new(RefCell::new(Vec::new()));
-    set_observer(Some(Rc::new(Watcher {
-        mounting: 1,
-        act: RefCell::new(Some(Box::new(|| {}))),
-        is_failing: Cell::new(false),
-        fails_first: false,
-        redirtied: redirtied.clone(),
-    })));
-    let buffer = rig.open().expect("open");
-    set_observer(None);
-    // All that the pool has, in whole pages.
-    assert_eq!(redirtied.take(), [0..12288]);
-    buffer.close().expect("close");
-    assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+    for rig in Rig::each(POOL_BYTES) {
+        let rig = killed_while_handing_over(rig, |_| ());
+        let redirtied = Rc::new(RefCell::new(Vec::new()));
+        set_observer(Some(Rc::new(Watcher {
+            mounting: 1,
+            act: RefCell::new(Some(Box::new(|| {}))),
+            is_failing: Cell::new(false),
+            fails_first: false,
+            redirtied: redirtied.clone(),
+        })));
+        let buffer = rig.open().expect("open");
+        set_observer(None);
+        // All that the pool has, in whole pages.
+        assert_eq!(redirtied.take(), [0..12288]);
+        buffer.close().expect("close");
+        assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+    }
 }
 
 /// Where the disk fails the file is the pool's again, and what is written then survives a kill.
 #[test]
 fn a_file_that_cannot_be_handed_over_is_taken_back() {
-    let rig = Rig::new(POOL_BYTES);
-    let file = pooled(&rig);
-    let backing = file.backing();
-    let kept = rustix::io::dup(&*backing).expect("dup");
-    let number = backing.as_raw_fd();
-    // A sync of it fails from here on.
-    let fail = move || replace(number, &rustix::pipe::pipe().expect("pipe").0);
-    watched(1, fail, || file.suspend().expect_err("the sync fails"));
-    replace(number, &kept);
-    file.append(b"after", true).expect("append");
-    file.write_at(0, b"newer", true).expect("write");
-    drop((file, backing));
-    let buffer = watched(1, || {}, || rig.open().expect("open"));
-    let bytes = fs::read(rig.path("file")).expect("read");
-    assert_eq!(
-        (&bytes[..5], &bytes[10_000..]),
-        (&b"newer"[..], &b"after"[..])
-    );
-    buffer.close().expect("close");
+    for rig in Rig::each(POOL_BYTES) {
+        let file = pooled(&rig);
+        let backing = file.backing();
+        let kept = rustix::io::dup(&*backing).expect("dup");
+        let number = backing.as_raw_fd();
+        // A sync of it fails from here on.
+        let fail = move || replace(number, &rustix::pipe::pipe().expect("pipe").0);
+        watched(1, fail, || file.suspend().expect_err("the sync fails"));
+        replace(number, &kept);
+        file.append(b"after", true).expect("append");
+        file.write_at(0, b"newer", true).expect("write");
+        drop((file, backing));
+        let buffer = watched(1, || {}, || rig.open().expect("open"));
+        let bytes = fs::read(rig.path("file")).expect("read");
+        assert_eq!(
+            (&bytes[..5], &bytes[10_000..]),
+            (&b"newer"[..], &b"after"[..])
+        );
+        buffer.close().expect("close");
+    }
 }
 
 /// The descriptor of this number stands for the other's file.

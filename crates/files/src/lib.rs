@@ -56,6 +56,8 @@ mod shared;
 #[cfg(test)]
 mod side_file_tests;
 mod sizes;
+#[cfg(test)]
+mod ssd_tests;
 mod store;
 pub mod tally;
 mod target;

@@ -47,6 +47,8 @@ enum Step {
     Work,
     CloseFile,
     Kill,
+    /// What the pool lies on loses what was not durable.
+    CutPower,
     CloseBuffer,
 }
 
@@ -73,6 +75,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         3 => Just(Step::Work),
         1 => Just(Step::CloseFile),
         1 => Just(Step::Kill),
+        1 => Just(Step::CutPower),
         1 => Just(Step::CloseBuffer),
     ];
     prop::collection::vec((0..FILES, step), 1..50)
@@ -87,8 +90,7 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
-        let rig = Rig::new(POOL_BYTES);
+    fn new(rig: Rig) -> World {
         let buffer = rig.open().expect("open");
         World {
             rig,
@@ -178,6 +180,12 @@ impl World {
                 drop(file);
                 self.reopen(matches!(step, Step::CloseBuffer));
             }
+            Step::CutPower => {
+                drop(file);
+                self.rig
+                    .cut_power(&mut fastrand::Rng::with_seed(self.writes.into()));
+                self.reopen(false);
+            }
         }
     }
 
@@ -221,21 +229,45 @@ impl World {
     }
 }
 
+fn run(rig: Rig, steps: &[(usize, Step)]) {
+    let mut world = World::new(rig);
+    for (number, step) in steps {
+        world.take(*number, step);
+    }
+    world.compare_all();
+    world.reopen(false);
+    world.compare_all();
+    world.reopen(true);
+    for number in 0..FILES {
+        let path = world.rig.path(&format!("file-{number}"));
+        assert_eq!(
+            std::fs::read(path).unwrap_or_default(),
+            world.models[number]
+        );
+    }
+}
+
+/// After so many bytes a file is cold, with blocks in the pool.
+const COLD_AFTER_BYTES: u64 = 24 << 10;
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
     fn files_hold_what_was_written_whatever_comes_between(steps in steps()) {
-        let mut world = World::new();
-        for (number, step) in &steps {
-            world.take(*number, step);
-        }
-        world.compare_all();
-        world.reopen(false);
-        world.compare_all();
-        world.reopen(true);
-        for number in 0..FILES {
-            let path = world.rig.path(&format!("file-{number}"));
-            prop_assert_eq!(std::fs::read(path).unwrap_or_default(), &world.models[number][..]);
-        }
+        run(Rig::new(POOL_BYTES), &steps);
+    }
+
+    #[test]
+    fn the_same_of_files_that_are_cold_soon(steps in steps()) {
+        let mut rig = Rig::new(POOL_BYTES);
+        rig.cold_after_bytes = COLD_AFTER_BYTES;
+        run(rig, &steps);
+    }
+
+    #[test]
+    fn the_same_over_a_pool_on_an_ssd(steps in steps()) {
+        let mut rig = Rig::on_ssd();
+        rig.cold_after_bytes = COLD_AFTER_BYTES;
+        run(rig, &steps);
     }
 }

@@ -19,4 +19,6 @@ pub(crate) struct Shared {
     pub(crate) naming: Box<dyn Naming>,
     /// With more unsynced bytes than this, a sync goes to the backing.
     pub(crate) absorbed_bytes_max: u64,
+    /// After so many bytes without a sync, a file is not worth the pool.
+    pub(crate) cold_after_bytes: u64,
 }

@@ -6,11 +6,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay::{Backing, Pool, PoolOptions, Region, RuntimeOptions, Volume};
+use forebay_log::shadow::{Image, ShadowDevice, ShadowState};
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 
-use crate::buffer::{FileBuffer, FileBufferParts};
+use crate::buffer::{COLD_AFTER_BYTES, FileBuffer, FileBufferParts, PoolSource};
 use crate::cuts::SIDE_BYTES;
 use crate::store::VirtualStore;
 
@@ -35,11 +37,33 @@ pub(crate) fn small_volume() -> (Pool, Volume) {
     (pool, volume)
 }
 
+/// Pages of a segment of a small pool on an SSD, and how many there are, the first one's worth among them.
+const SEGMENT_PAGES: u32 = 32;
+const SEGMENTS: u32 = 13;
+
+fn log_options() -> forebay_log::Options {
+    forebay_log::Options {
+        gathers: false,
+        segment_pages: Some(SEGMENT_PAGES),
+        ..forebay_log::Options::default()
+    }
+}
+
+/// What a pool lies on.
+#[derive(Clone)]
+pub(crate) enum Medium {
+    Memory(Arc<Shadow>),
+    Ssd(Arc<ShadowDevice>),
+}
+
 /// A pool of files in memory over a directory; it survives the buffer.
 pub(crate) struct Rig {
     pub(crate) directory: tempfile::TempDir,
-    shadow: Arc<Shadow>,
+    medium: Medium,
     side: Backing,
+    pub(crate) cold_after_bytes: u64,
+    /// How long a writer waits for room.
+    pub(crate) deadline: Duration,
 }
 
 impl Rig {
@@ -48,10 +72,26 @@ impl Rig {
         let region = Region::on_shadow(shadow.clone());
         let pool = Pool::create_on(vec![region], &quiet_pool()).expect("create");
         pool.close().expect("close");
+        Rig::on(Medium::Memory(shadow))
+    }
+
+    /// The same with a pool on an SSD, of about a hundred blocks a third.
+    pub(crate) fn on_ssd() -> Rig {
+        let pages = (SEGMENT_PAGES * SEGMENTS) as usize;
+        let state = ShadowState::new(Image::zeroed(pages), 4096);
+        let device = Arc::new(ShadowDevice::new(state));
+        let log = forebay_log::create(device.clone(), log_options()).expect("create");
+        log.close().expect("close");
+        Rig::on(Medium::Ssd(device))
+    }
+
+    fn on(medium: Medium) -> Rig {
         Rig {
             directory: tempfile::tempdir().expect("a directory"),
-            shadow,
+            medium,
             side: Backing::memory(SIDE_BYTES),
+            cold_after_bytes: COLD_AFTER_BYTES,
+            deadline: Duration::from_secs(10),
         }
     }
 
@@ -65,27 +105,82 @@ impl Rig {
     }
 
     /// What of the pool would survive now.
-    pub(crate) fn durable(&self) -> Vec<u8> {
-        self.shadow.crash_state().durable().to_vec()
+    pub(crate) fn durable(&self) -> Medium {
+        match &self.medium {
+            Medium::Memory(shadow) => {
+                let state = shadow.crash_state();
+                let shadow = Shadow::from_image(state.durable(), ShadowModel::Lines);
+                Medium::Memory(Arc::new(shadow))
+            }
+            Medium::Ssd(device) => {
+                let image = device.state().cut(&mut fastrand::Rng::with_seed(1));
+                Medium::Ssd(Arc::new(ShadowDevice::new(ShadowState::new(image, 4096))))
+            }
+        }
     }
 
-    /// The same directory, with a pool that holds this.
-    pub(crate) fn with_pool(self, image: &[u8]) -> Rig {
-        let shadow = Arc::new(Shadow::from_image(image, ShadowModel::Lines));
-        Rig { shadow, ..self }
+    /// The same directory, with this pool.
+    pub(crate) fn with_pool(self, medium: Medium) -> Rig {
+        Rig { medium, ..self }
+    }
+
+    /// A pool of either kind.
+    pub(crate) fn each(pool_bytes: u64) -> [Rig; 2] {
+        [Rig::new(pool_bytes), Rig::on_ssd()]
+    }
+
+    /// The device of the pool on an SSD.
+    pub(crate) fn device(&self) -> &Arc<ShadowDevice> {
+        match &self.medium {
+            Medium::Ssd(device) => device,
+            Medium::Memory(_) => panic!("it is no pool on an SSD"),
+        }
+    }
+
+    /// The pool is what a power cut now would leave of it.
+    pub(crate) fn cut_power(&mut self, rng: &mut fastrand::Rng) {
+        self.medium = match &self.medium {
+            Medium::Memory(_) => self.durable(),
+            Medium::Ssd(device) => {
+                let state = ShadowState::new(device.state().cut(rng), 4096);
+                Medium::Ssd(Arc::new(ShadowDevice::new(state)))
+            }
+        };
+    }
+
+    /// The member of the pool in memory.
+    pub(crate) fn region(&self) -> Region {
+        match &self.medium {
+            Medium::Memory(shadow) => Region::on_shadow(shadow.clone()),
+            Medium::Ssd(_) => panic!("it is no pool in memory"),
+        }
+    }
+
+    fn pool(&self) -> PoolSource {
+        match &self.medium {
+            Medium::Memory(_) => PoolSource::Regions(vec![self.region()]),
+            Medium::Ssd(device) => {
+                let log = forebay_log::open(device.clone(), log_options()).expect("open");
+                PoolSource::Open(Box::new(Pool::on_log(log, self.runtime()).expect("a pool")))
+            }
+        }
     }
 
     /// What it is opened from.
     pub(crate) fn parts(&self) -> FileBufferParts {
         FileBufferParts {
-            regions: vec![Region::on_shadow(self.shadow.clone())],
-            ssd: None,
+            pool: self.pool(),
             side: self.side.clone(),
             mark: None,
             log_bytes: crate::metadata::LOG.end - crate::metadata::LOG.start,
+            cold_after_bytes: self.cold_after_bytes,
             root: Some(self.directory.path().to_owned()),
-            runtime: quiet(),
+            runtime: self.runtime(),
         }
+    }
+
+    fn runtime(&self) -> RuntimeOptions {
+        quiet().throttle_deadline(self.deadline)
     }
 }
 

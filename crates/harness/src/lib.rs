@@ -6,6 +6,7 @@
 pub mod choice;
 pub mod files;
 mod machine;
+mod medium;
 pub mod nbd;
 mod options;
 mod processes;
@@ -16,6 +17,7 @@ mod tools;
 mod watched;
 
 pub use machine::{Machine, OthersWatch, date};
+pub use medium::PoolMedium;
 pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
 
 pub use processes::{

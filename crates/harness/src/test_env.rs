@@ -1,5 +1,5 @@
-//! Where a test runs: a folder in memory for pools, sockets, logs and mount points, one on a disk for the files
-//! behind them, and the command `forebay`. Nothing of it is left afterwards, and nothing stays mounted.
+//! Where a test runs: a folder for pools, sockets, logs and mount points, in memory unless the pools are to lie on a disk, one
+//! on a disk for the files behind them, and the command `forebay`. Nothing of it is left afterwards, and nothing stays mounted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
 
+use crate::medium::PoolMedium;
 use crate::{Daemon, Result, output, tail_of};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -17,7 +18,7 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub struct TestEnv {
     forebay: PathBuf,
-    memory: TempDir,
+    own: TempDir,
     disk: TempDir,
 }
 
@@ -30,23 +31,40 @@ impl TestEnv {
         TestEnv::with_memory(forebay, &memory_folder(), disk)
     }
 
-    /// The same, with the first folder below `memory`.
+    /// The same where pools are of this medium; if they are to lie on a disk, then on that of the folder `pools`, to which
+    /// nothing happens.
     ///
     /// # Errors
     /// A folder cannot be made.
-    pub fn with_memory(forebay: &Path, memory: &Path, disk: &Path) -> Result<TestEnv> {
+    pub fn with_pools(
+        forebay: &Path,
+        medium: PoolMedium,
+        pools: &Path,
+        disk: &Path,
+    ) -> Result<TestEnv> {
+        match medium {
+            PoolMedium::Memory => TestEnv::new(forebay, disk),
+            PoolMedium::Ssd => TestEnv::with_memory(forebay, pools, disk),
+        }
+    }
+
+    /// The same, with the first folder below `own`.
+    ///
+    /// # Errors
+    /// A folder cannot be made.
+    pub fn with_memory(forebay: &Path, own: &Path, disk: &Path) -> Result<TestEnv> {
         let env = TestEnv {
             forebay: forebay.to_owned(),
-            memory: temporary_folder(memory)?,
+            own: temporary_folder(own)?,
             disk: temporary_folder(disk)?,
         };
         std::fs::create_dir(env.mount_point())?;
         Ok(env)
     }
 
-    /// Something in memory.
+    /// Something in the first folder.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.memory.path().join(name)
+        self.own.path().join(name)
     }
 
     /// Where the files really are.

@@ -26,6 +26,11 @@ pub trait Backing: Send + Sync {
     /// # Errors
     /// The system's.
     fn zero(&self, first: u64, count: u64) -> io::Result<()>;
+    /// Why it is not to be asked now, if it is not: an earlier request has had no answer for long, and another would keep the thread
+    /// that asks as long. A flush asks all the same.
+    fn unanswered(&self) -> Option<io::Error> {
+        None
+    }
     /// Makes durable what was written and zeroed.
     ///
     /// # Errors

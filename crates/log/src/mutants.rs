@@ -58,5 +58,11 @@ forebay_pmem::define_mutants! {
         SsdCleanedPastFailed,
         /// A flush that let recycling go on writes blocks as they were before that.
         SsdRoundWritesWhatWas,
+        /// The clean point moves past a range of which only a piece is zeroed.
+        SsdCleanedPastRest,
+        /// A range counts as zeroed when its first piece is.
+        SsdPieceTakenForWhole,
+        /// A block counts as let go of before a durable record says that its segment is gone.
+        SsdLetGoBeforeTail,
     }
 }

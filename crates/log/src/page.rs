@@ -1,7 +1,7 @@
 //! Pages of memory that a device takes as they are: whole, initialised, aligned to their size.
 //!
-//! What one or sixteen pages were in is kept for the next, up to 5 MiB in all: commits want these two sizes, and an allocator
-//! gives blocks of an alignment slowly, and back to the system soon.
+//! What 1, 16 or 64 pages were in is kept for the next, up to 9 MiB in all: commits want the first two sizes, reads of many blocks all of
+//! them, and an allocator gives blocks of an alignment slowly, and back to the system soon.
 
 #![allow(unsafe_code, reason = "the allocator is asked for an alignment")]
 
@@ -47,6 +47,11 @@ fn allocate(pages: usize) -> NonNull<u8> {
 /// Pages of a transaction of several blocks, at first.
 const SEVERAL: usize = 16;
 
+const MORE_THAN_SEVERAL: usize = SEVERAL + 1;
+
+/// Pages of a read of many blocks.
+const MANY: usize = 64;
+
 /// Memory that was let go of, of this many pages each.
 struct Spare {
     pages: usize,
@@ -59,8 +64,8 @@ struct Start(NonNull<u8>);
 // SAFETY: only one thread has it at a time, as the queue sees to; nothing else refers to the memory.
 unsafe impl Send for Start {}
 
-static SPARE: LazyLock<[Spare; 2]> = LazyLock::new(|| {
-    [(1, 256), (SEVERAL, 64)].map(|(pages, most)| Spare {
+static SPARE: LazyLock<[Spare; 3]> = LazyLock::new(|| {
+    [(1, 256), (SEVERAL, 64), (MANY, 16)].map(|(pages, most)| Spare {
         pages,
         starts: ArrayQueue::new(most),
     })
@@ -75,7 +80,8 @@ impl Pages {
     /// Room for so many pages or a few more, none of them used yet: initialised, with bytes that mean nothing.
     fn with_room(pages: usize) -> Pages {
         let capacity = match pages {
-            2..SEVERAL => SEVERAL,
+            2..=SEVERAL => SEVERAL,
+            MORE_THAN_SEVERAL..=MANY => MANY,
             _ => pages,
         };
         let kept = spare(capacity).and_then(|spare| spare.starts.pop());
@@ -100,6 +106,13 @@ impl Pages {
         let mut pages = Pages::with_room(count);
         pages.count = count;
         pages.fill(0);
+        pages
+    }
+
+    /// So many pages, with whatever bytes.
+    pub(crate) fn of_any_bytes(count: usize) -> Pages {
+        let mut pages = Pages::with_room(count);
+        pages.count = count;
         pages
     }
 

@@ -28,7 +28,11 @@ pub struct Transaction {
     pub(crate) items: Vec<Item>,
 }
 
-fn check(volume: u32, first: u64, count: u64) -> Result<Key> {
+/// The first block of a range, if a volume can have all of it.
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn check(volume: u32, first: u64, count: u64) -> Result<Key> {
     if volume == 0 || volume as usize > VOLUMES_MAX {
         return Err(LogError::Transaction(format!(
             "there is no volume {volume}: they are numbered from 1 to {VOLUMES_MAX}"

@@ -33,6 +33,7 @@ mod map;
 mod media_errors;
 #[doc(hidden)]
 pub mod mutants;
+mod nameless;
 mod options;
 mod ownership;
 mod parity;
@@ -52,6 +53,9 @@ pub use error::{PmemError, PmemErrorKind};
 pub use fault_guard::FaultGuard;
 pub use foreign::Foreign;
 pub use map::extend;
+// Hidden: for the command that makes pools.
+#[doc(hidden)]
+pub use nameless::nameless_beside;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
 pub use ownership::{Opening, open_own};
 pub use parity::xor_into;

@@ -471,7 +471,7 @@ fn identify(file: &File, path: &Path) -> Result<(MediaKind, u64), PmemError> {
     ))
 }
 
-fn kind_of_file(file: &File, path: &Path) -> Result<MediaKind, PmemError> {
+pub(crate) fn kind_of_file(file: &File, path: &Path) -> Result<MediaKind, PmemError> {
     // SAFETY: an all-zero statfs is valid, and is filled by the call.
     let (result, status) = unsafe {
         let mut status: libc::statfs = std::mem::zeroed();

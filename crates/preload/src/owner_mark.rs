@@ -1,27 +1,41 @@
 //! The mark beside the pool, `POOL.owner`: a process has the pool, or died with it, and the backing may
 //! lack what the pool holds.
 //!
-//! Invariant: while the pool holds anything that was acknowledged, the mark is durable.
+//! Invariants:
+//! - While the pool holds anything that was acknowledged, the mark is durable.
+//! - Its maker holds its lock, from after its recovery until it has closed the pool or is dead. So a process that has the pool
+//!   while the mark is there, and not its lock, has not brought the backing up to date yet.
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::settings::Settings;
 
-/// Makes the mark, durably: a power cut must not leave the pool's data without it.
-pub fn make(path: &Path) -> io::Result<()> {
+/// A process that is killed, or one that asks whether the lock is held, has it for a moment still: so often it is tried.
+const LOCK_TRIES: u32 = 1000;
+const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+
+/// Makes the mark, durably: a power cut must not leave the pool's data without it. Whoever has the pool keeps what this returns.
+pub fn make(path: &Path) -> io::Result<OwnedFd> {
     let mut mark = File::options()
         .write(true)
         .create(true)
-        .truncate(true)
+        .truncate(false)
         .mode(0o600)
         // Pools often lie where every user may create names.
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)?;
+    hold(&mark)?;
     // The process id is for people only; where the pool has filled its file system, an empty mark does as
     // well.
+    let _ = mark.set_len(0);
     let _ = mark.write_all(std::process::id().to_string().as_bytes());
     let made_durable = mark.sync_all().and_then(|()| match path.parent() {
         Some(folder) => File::open(folder)?.sync_all(),
@@ -31,7 +45,29 @@ pub fn make(path: &Path) -> io::Result<()> {
         // The pool was just recovered and will not be used: nothing is to be marked.
         let _ = std::fs::remove_file(path);
     }
-    made_durable
+    made_durable.map(|()| mark.into())
+}
+
+fn hold(mark: &File) -> io::Result<()> {
+    for _ in 0..LOCK_TRIES {
+        match flock(mark, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_AGAIN_AFTER),
+            locked => return Ok(locked?),
+        }
+    }
+    Err(Errno::WOULDBLOCK.into())
+}
+
+/// Whether the mark's maker lives and has the pool. Where this user may not ask, that is assumed.
+pub fn is_held(path: &Path) -> bool {
+    let mark = File::options()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path);
+    match mark {
+        Ok(mark) => flock(&mark, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 /// Whether the mark is there, made by a user that may open the pool.
@@ -58,8 +94,14 @@ mod tests {
     fn the_mark_is_private_and_follows_no_link() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool.owner");
-        make(&path).unwrap();
-        make(&path).unwrap();
+        let held = make(&path).unwrap();
+        assert!(is_held(&path));
+        drop(held);
+        // A child that another test was starting may have it for a moment.
+        while is_held(&path) {
+            std::thread::yield_now();
+        }
+        drop(make(&path).unwrap());
         let mark = path.metadata().unwrap();
         assert_eq!(mark.mode() & 0o777, 0o600);
         std::fs::remove_file(&path).unwrap();

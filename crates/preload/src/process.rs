@@ -33,6 +33,9 @@ use crate::{descriptors, owner_mark, protection, table, tally};
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// How often opening is retried while the owner may be closing the pool.
 const RECOVERY_TRIES: u32 = 3;
+/// So long another process may take to recover the pool, and so often this one looks whether it has.
+const OTHERS_RECOVERY_MAX: Duration = Duration::from_secs(60);
+const OTHERS_RECOVERY_LOOK: Duration = Duration::from_millis(10);
 /// So many closed files stay buffered; beyond that the one closed first becomes plain. The buffer
 /// itself would keep a few more.
 const CLOSED_FILES_MAX: usize = 48;
@@ -69,9 +72,11 @@ pub struct Process {
 
 #[derive(Default)]
 struct Session {
-    /// What the pool had persisted when it was open.
-    fences_before: u64,
+    /// How often the pool had made something durable when it was open.
+    persists_before: u64,
     buffer: Option<Arc<FileBuffer>>,
+    /// The mark that this process has the pool; held for as long as it has.
+    mark: Option<OwnedFd>,
     not_before: Option<Instant>,
 }
 
@@ -143,7 +148,10 @@ impl Process {
         }
         let runtime = RuntimeOptions::default()
             .region(RegionOptions::default().trust_owner(self.settings.trust_owner))
-            .fill_on_read(false);
+            .fill_on_read(false)
+            // Rings would be made after the opening, at the program's low numbers, unknown as ours: the program could close one and
+            // get its number for a file, which the ring's end would close.
+            .read_rings(false);
         let options = FileBufferOptions::new(&self.settings.pool)
             .runtime(runtime)
             // Processes may be short and many; the command that began them reports when all is
@@ -161,15 +169,16 @@ impl Process {
             }
             self.leases
                 .get_or_init(|| LeaseThread::start(self.keep_leases));
-            owner_mark::make(&self.settings.owner_mark())?;
-            io::Result::Ok(buffer)
+            let mark = owner_mark::make(&self.settings.owner_mark())?;
+            io::Result::Ok((buffer, descriptors::move_high(mark)?))
         });
         match opened {
-            Ok(buffer) => {
+            Ok((buffer, mark)) => {
                 self.settings.log.line("has the pool");
                 tally::add(Count::Opens);
-                session.fences_before = buffer.counters().fences;
+                session.persists_before = buffer.persists();
                 session.buffer = Some(buffer);
+                session.mark = Some(mark);
             }
             Err(error) => {
                 let pool = self.settings.pool.display();
@@ -192,7 +201,8 @@ impl Process {
         vec![pool, side.into(), "/".into()]
     }
 
-    /// Another process died with the pool: brings the backing up to date before this one reads it.
+    /// Another process died with the pool: brings the backing up to date before this one reads it, or waits until the process that
+    /// has the pool by now has done so.
     ///
     /// # Errors
     /// `EIO`: it cannot be done, and what the backing has may be out of date.
@@ -210,7 +220,7 @@ impl Process {
                 log.line("recovered what a process that died had left in the pool");
                 return Ok(());
             }
-            if self.is_pool_in_use() {
+            if self.has_owner() {
                 return Ok(());
             }
         }
@@ -219,6 +229,18 @@ impl Process {
             "covered files cannot be opened: the pool has newer data of them",
         );
         Err(io::Error::from_raw_os_error(libc::EIO))
+    }
+
+    /// Whether another process has the pool, and the backing is up to date. One that recovers it is waited for.
+    fn has_owner(&self) -> bool {
+        let began = Instant::now();
+        while self.is_pool_in_use() && began.elapsed() < OTHERS_RECOVERY_MAX {
+            if owner_mark::is_held(&self.settings.owner_mark()) {
+                return true;
+            }
+            std::thread::sleep(OTHERS_RECOVERY_LOOK);
+        }
+        false
     }
 
     /// Whether another process has the pool.
@@ -236,12 +258,12 @@ impl Process {
         let Some(buffer) = session.buffer.take() else {
             return;
         };
-        let fences_before = session.fences_before;
+        let (persists_before, mark) = (session.persists_before, session.mark.take());
         drop(session);
         lock(&self.folders).clear();
-        let counters = buffer.counters();
+        let persists = buffer.persists();
         if self.syncs.load(Ordering::Relaxed) > 0 {
-            tally::note_use(counters.fences.saturating_sub(fences_before));
+            tally::note_use(persists.saturating_sub(persists_before));
         }
         let log = &self.settings.log;
         let is_empty = is_all_back && buffer.sync_backing().is_ok();
@@ -252,12 +274,12 @@ impl Process {
         }
         match buffer.close() {
             Ok(()) => log.line(&format!(
-                "lets the pool go: {} lines and {} fences since it was opened",
-                counters.lines_flushed + counters.lines_streamed,
-                counters.fences
+                "lets the pool go: {persists} times something was made durable since it was opened"
             )),
             Err(error) => log.line(&format!("the pool was left full: {error}")),
         }
+        // Last: while another process finds it held, this one answers for the files.
+        drop(mark);
     }
 
     /// Nothing is buffered from now on; false if that was so before.

@@ -13,9 +13,9 @@ use forebay_files::tally::{Count, TALLY_BYTES};
 
 use crate::open_file::Life;
 
-/// Fences that make opening the pool worth it: it costs as much as some syncs, and the first sync of a file is
-/// several fences.
-const WORTH_FENCES: u64 = 100;
+/// How often something was made durable in a pool that was worth opening: it costs as much as some syncs, and the first sync of
+/// a file is several.
+const WORTH_PERSISTS: u64 = 100;
 
 /// Syncs that a process does without the pool at most before it opens it.
 const RELUCTANCE: std::ops::RangeInclusive<u64> = 2..=64;
@@ -85,10 +85,10 @@ pub fn reluctance() -> u64 {
 }
 
 /// A process closes the pool that it opened: the next one opens it later if it was little used.
-pub fn note_use(fences: u64) {
+pub fn note_use(persists: u64) {
     if let Some(word) = word(Count::Reluctance) {
         let before = word.load(Ordering::Relaxed);
-        let next = match fences < WORTH_FENCES {
+        let next = match persists < WORTH_PERSISTS {
             true => (2 * before).clamp(*RELUCTANCE.start(), *RELUCTANCE.end()),
             false => 0,
         };

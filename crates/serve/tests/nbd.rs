@@ -5,7 +5,7 @@ mod nbd_client;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_serve::nbd::{Exports, NbdAddress, NbdOptions, NbdServer};
 use forebay_serve::{Access, BlockDevice, DeviceError, MemoryDevice};
@@ -394,6 +394,33 @@ fn slow_requests_hold_up_no_others_and_a_drain_waits_for_them() {
     assert_eq!(answered, [1, 2]);
     assert!(client.is_closed());
     assert!(std::os::unix::net::UnixStream::connect(&rig.socket).is_err());
+}
+
+#[test]
+fn as_many_short_requests_wait_at_once_as_clients_have_under_way() {
+    let device = SlowDevice::new();
+    let rig = Rig::new(device.clone(), NbdOptions::default());
+    let mut client = rig.open();
+    // More than there are threads, and long ones that have threads of their own.
+    for cookie in 0..40 {
+        let offset = MIB as u64 + cookie * 4096;
+        client.send_request(READ, 0, cookie, offset, 4096).unwrap();
+    }
+    for cookie in 40..42 {
+        let offset = 2 << 20;
+        client
+            .send_request(READ, 0, cookie, offset, 1 << 20)
+            .unwrap();
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while device.asked.load(Ordering::SeqCst) < 34 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(device.asked.load(Ordering::SeqCst), 32 + 2);
+    device.is_open.store(true, Ordering::SeqCst);
+    let mut answered: Vec<u64> = (0..42).map(|_| client.reply(0).unwrap().cookie).collect();
+    answered.sort_unstable();
+    assert!(answered.into_iter().eq(0..42));
 }
 
 #[test]

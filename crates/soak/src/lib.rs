@@ -22,8 +22,8 @@ use std::time::Duration;
 use clap::Args;
 use fastrand::Rng;
 use forebay_harness::{
-    Result, RunOptions, SeedOption, SubjectOptions, catch_signals, memory_folder, mount_obstacle,
-    progress_bar,
+    PoolMedium, Result, RunOptions, SeedOption, SubjectOptions, catch_signals, memory_folder,
+    mount_obstacle, progress_bar,
 };
 use forebay_serve::Request;
 use rustix::process::Signal;
@@ -42,6 +42,8 @@ const QUICK_SECONDS: u64 = 60;
 /// Much less than the volumes: evictions and write-back never rest.
 const POOL_BYTES: u64 = 48 << 20;
 const VOLUME_BYTES: u64 = 64 << 20;
+/// What fits a transaction of a pool on an SSD that is so small.
+const SSD_LENGTH_MAX: u64 = 128 << 10;
 const CLIENTS_PER_VOLUME: u64 = 2;
 
 /// How daemons are loaded and broken.
@@ -56,7 +58,13 @@ pub struct Arguments {
     /// How long to break things [default: 600, quick: 60]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Where backings are made, and removed afterwards [default: where the pool is]
+    /// What the pool lies on
+    #[arg(long, value_enum, default_value_t)]
+    medium: PoolMedium,
+    /// A directory on a disk, below which a pool on an SSD is made
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    disk: PathBuf,
+    /// Where backings are made, and removed afterwards [default: in memory]
     #[arg(long, value_name = "DIR")]
     backings: Option<PathBuf>,
 }
@@ -71,7 +79,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let seed = arguments.seed.seed("soak");
     let forebay = arguments.subject.forebay()?;
     let backings = arguments.backings.clone().unwrap_or_else(memory_folder);
-    let place = Place::new(&forebay, &backings, POOL_BYTES, VOLUME_BYTES)?;
+    let pools = (arguments.medium, arguments.disk.as_path());
+    let place = Place::new(&forebay, pools, &backings, POOL_BYTES, VOLUME_BYTES)?;
     if let Some(obstacle) = mount_obstacle() {
         eprintln!("skipped soak of the FUSE disk: {obstacle}");
     }
@@ -80,6 +89,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         tally: Tally::default(),
         volumes: volumes(seed),
         seed,
+        length_max: match arguments.medium {
+            PoolMedium::Memory => u64::MAX,
+            PoolMedium::Ssd => SSD_LENGTH_MAX,
+        },
         is_interrupted: catch_signals()?,
     };
     let samples = run.all(length)?;
@@ -88,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let rows = report::rows(&run.tally, &samples, seed);
     arguments.run.finish("soak", &rows)?;
-    let has_failed = run.tally.has_failed();
+    let has_failed = run.tally.has_failed(arguments.medium == PoolMedium::Ssd);
     if has_failed {
         for message in run.tally.messages() {
             eprintln!("{message}");
@@ -118,6 +131,7 @@ struct Run {
     tally: Tally,
     volumes: Vec<Volume>,
     seed: u64,
+    length_max: u64,
     is_interrupted: Arc<AtomicBool>,
 }
 
@@ -189,6 +203,7 @@ impl Run {
                 },
                 client,
                 version: 0,
+                length_max: self.length_max,
             },
             count_connections,
             is_interrupted: &self.is_interrupted,

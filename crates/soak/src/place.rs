@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use forebay_harness::{Daemon, Result, TestEnv, mount_obstacle};
+use forebay_harness::{Daemon, PoolMedium, Result, TestEnv, mount_obstacle};
 use parking_lot::Mutex;
 
 use crate::model::Runs;
@@ -34,12 +34,13 @@ impl Place {
     /// Makes a pool and backings.
     pub fn new(
         forebay: &Path,
+        (medium, disk): (PoolMedium, &Path),
         backings: &Path,
         pool_bytes: u64,
         volume_bytes: u64,
     ) -> Result<Place> {
         let place = Place {
-            env: TestEnv::new(forebay, backings)?,
+            env: TestEnv::with_pools(forebay, medium, disk, backings)?,
             has_fuse: mount_obstacle().is_none(),
         };
         for name in VOLUMES {
@@ -47,7 +48,11 @@ impl Place {
         }
         place.write_config()?;
         let pool = place.env.path("pool");
-        place.env.create_pool(&pool, pool_bytes, &["--test"])?;
+        place.env.create_pool(
+            &pool,
+            pool_bytes,
+            &[medium.create_options(), &["--test"]].concat(),
+        )?;
         Ok(place)
     }
 

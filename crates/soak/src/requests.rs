@@ -60,6 +60,8 @@ pub struct Choice {
     pub client: u64,
     /// The last version that was given out.
     pub version: u32,
+    /// No request is longer, so that each is one transaction.
+    pub length_max: u64,
 }
 
 impl Choice {
@@ -132,6 +134,7 @@ impl Choice {
             94..98 => 256 * KIB,
             _ => 1024 * KIB,
         };
+        let length = length.min(self.length_max);
         // Half of the requests go to an eighth of the runs, so that much is overwritten soon.
         let count = self.runs.count();
         let hot = (count / 8).max(1);
@@ -166,6 +169,7 @@ mod tests {
             runs,
             client: 1,
             version: 0,
+            length_max: u64::MAX,
         };
         for _ in 0..500 {
             let batch = choice.batch();

@@ -166,11 +166,11 @@ impl Tally {
         self.messages.lock().clone()
     }
 
-    /// Whether something is wrong with the daemon.
-    pub fn has_failed(&self) -> bool {
-        [&self.lost, &self.wrong, &self.stalls, &self.errors]
-            .iter()
-            .any(|counter| counter.load(SeqCst) > 0)
+    /// Whether something is wrong with the daemon. A stall is not, where the pool lies on a disk: that has others to serve.
+    pub fn has_failed(&self, is_on_disk: bool) -> bool {
+        let has_stalls = !is_on_disk && self.stalls.load(SeqCst) > 0;
+        let others = [&self.lost, &self.wrong, &self.errors];
+        has_stalls || others.iter().any(|counter| counter.load(SeqCst) > 0)
     }
 
     /// Ticks until the run is over, and notes when a tick came late.
@@ -200,9 +200,9 @@ mod tests {
         tally.close_fault();
         tally.failed(before, String::new);
         std::thread::sleep(Duration::from_millis(1));
-        assert!(!tally.has_failed());
+        assert!(!tally.has_failed(false));
         tally.failed(tally.start(), String::new);
-        assert!(tally.has_failed());
+        assert!(tally.has_failed(false));
         assert_eq!(tally.errors.load(SeqCst), 1);
         assert_eq!(tally.errors_expected.load(SeqCst), 2);
     }

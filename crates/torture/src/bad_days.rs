@@ -15,7 +15,8 @@ use self::blocks::{
     BEFORE_PAUSE, BLOCK_BYTES, Filled, Paused, expect_blocks, fill, filler, open_synced, parse,
 };
 use crate::disk::{self, Disk};
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::report::Report;
 use crate::settings::Settings;
 
@@ -92,7 +93,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn serve(settings: &Settings, form: Form, parent: &Path) -> Result<Place> {
-    let mut place = Place::new(form, &settings.forebay, parent, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, parent, POOL_BYTES)?;
     place.start()?;
     Ok(place)
 }
@@ -121,7 +122,7 @@ fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
 
 fn two_mounts(settings: &Settings, _: Form) -> Result<()> {
     let mut first = serve(settings, Form::Mount, &settings.disk)?;
-    let second = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let second = Place::new(Form::Mount, settings, &settings.disk, POOL_BYTES)?;
     let mut again = second.env.command(&["mount"]);
     again.arg(first.env.disk()).arg(second.files());
     let directory = first.env.disk().display().to_string().to_lowercase();
@@ -134,7 +135,7 @@ fn foreign_pool(settings: &Settings, form: Form) -> Result<()> {
     let mut first = serve(settings, Form::Mount, &settings.disk)?;
     std::fs::write(first.files().join("a"), b"a")?;
     first.stop()?;
-    let other = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let other = Place::new(Form::Mount, settings, &settings.disk, POOL_BYTES)?;
     let mut intruder = match form {
         Form::Preload => other.env.preloaded(&first.pool(), "true".as_ref()),
         _ => {

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::task::Task;
@@ -60,7 +61,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn place(settings: &Settings, form: Form) -> Result<Place> {
-    let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, &settings.disk, POOL_BYTES)?;
     place.start()?;
     Ok(place)
 }

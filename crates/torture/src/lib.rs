@@ -5,6 +5,7 @@ mod bad_days;
 mod database;
 mod disk;
 mod exercise;
+mod form;
 mod fsx;
 mod kill;
 mod place;
@@ -16,9 +17,9 @@ mod task;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use forebay_harness::{Result, RunOptions, SeedOption, SubjectOptions};
+use forebay_harness::{PoolMedium, Result, RunOptions, SeedOption, SubjectOptions};
 
-use crate::place::Form;
+use crate::form::Form;
 use crate::report::Report;
 use crate::settings::Settings;
 
@@ -39,6 +40,9 @@ pub struct Arguments {
     /// A directory on a disk, under which the files are made
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     disk: PathBuf,
+    /// What pools lie on; those on an SSD are made below the directory of --disk
+    #[arg(long, value_enum, default_value_t)]
+    medium: PoolMedium,
     /// Operations of the exerciser in each form [default: 100000, quick: 8000]
     #[arg(long)]
     operations: Option<u64>,
@@ -93,6 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let settings = Settings {
         forebay: arguments.subject.forebay()?,
         disk: std::path::absolute(&arguments.disk)?,
+        medium: arguments.medium,
         seed: arguments.seed.seed("torture"),
         fsx_operations: arguments.operations.unwrap_or(quick_or(8000, 100_000)),
         kill_rounds: arguments.rounds.unwrap_or(quick_or(24, 150)),

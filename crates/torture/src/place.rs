@@ -4,57 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_harness::{Daemon, Group, Result, TestEnv, mount_obstacle};
+use forebay_harness::{Daemon, Group, PoolMedium, Result, TestEnv};
 use rustix::process::Signal;
 
+use crate::form::Form;
+use crate::settings::Settings;
+
 const DEADLINE: Duration = Duration::from_secs(120);
-
-/// Whether the kernel offers its requests by io_uring.
-const OFFER: &str = "/sys/module/fuse/parameters/enable_uring";
-
-/// What stands between the program and the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
-    /// Nothing.
-    Plain,
-    /// `forebay mount`.
-    Mount,
-    /// `forebay mount --writeback-cache`.
-    MountWriteback,
-    /// `forebay mount --transport io-uring`.
-    MountIoUring,
-    /// `forebay run`.
-    Preload,
-}
-
-impl Form {
-    pub fn name(self) -> &'static str {
-        match self {
-            Form::Plain => "plain",
-            Form::Mount => "mount",
-            Form::MountWriteback => "mount_writeback",
-            Form::MountIoUring => "mount_io_uring",
-            Form::Preload => "preload",
-        }
-    }
-
-    pub fn is_mounted(self) -> bool {
-        matches!(
-            self,
-            Form::Mount | Form::MountWriteback | Form::MountIoUring
-        )
-    }
-
-    pub fn lacks(self) -> Option<&'static str> {
-        let is_offered = || std::fs::read_to_string(OFFER).is_ok_and(|text| text.trim() == "Y");
-        match self {
-            Form::MountIoUring if !is_offered() => {
-                Some("needs echo Y > /sys/module/fuse/parameters/enable_uring")
-            }
-            _ => mount_obstacle().filter(|_| self.is_mounted()),
-        }
-    }
-}
 
 /// A directory with its pool; nothing of it is left afterwards.
 #[derive(Debug)]
@@ -65,16 +21,29 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes the directory under `parent`, and a pool in memory; serves nothing yet.
-    pub fn new(form: Form, forebay: &Path, parent: &Path, pool_bytes: u64) -> Result<Place> {
-        let env = TestEnv::new(forebay, parent)?;
+    /// Makes the directory under `parent`, and a pool, in memory or on the disk of the settings; serves nothing yet.
+    pub fn new(form: Form, settings: &Settings, parent: &Path, pool_bytes: u64) -> Result<Place> {
+        let Settings {
+            forebay,
+            medium,
+            disk,
+            ..
+        } = settings;
+        // What has no pool has its other folder on another file system all the same.
+        let medium = match form {
+            Form::Plain => PoolMedium::default(),
+            _ => *medium,
+        };
+        let env = TestEnv::with_pools(forebay, medium, disk, parent)?;
         let place = Place {
             form,
             env,
             daemon: None,
         };
         if form != Form::Plain {
-            place.env.create_pool(&place.pool(), pool_bytes, &[])?;
+            place
+                .env
+                .create_pool(&place.pool(), pool_bytes, medium.create_options())?;
         }
         Ok(place)
     }

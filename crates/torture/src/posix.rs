@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::report::Report;
 use crate::settings::Settings;
 use forebay_harness::{Result, Row};
@@ -77,7 +78,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 fn check(settings: &Settings, form: Form, tool: &Path) -> Result<Checks> {
-    let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, &settings.disk, POOL_BYTES)?;
     place.start()?;
     let configuration = place.env.path("pjdfstest.toml");
     std::fs::write(&configuration, CONFIGURATION)?;

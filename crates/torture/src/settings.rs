@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::place::Form;
+use forebay_harness::PoolMedium;
+
+use crate::form::Form;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub forebay: PathBuf,
     pub own: PathBuf,
     pub disk: PathBuf,
+    pub medium: PoolMedium,
     /// Repeats the choices; what the machine does meanwhile is its own.
     pub seed: u64,
     pub fsx_operations: u64,

@@ -34,9 +34,16 @@ impl Daemon {
         forebay_harness::output(command, RUN_LIMIT)
     }
 
-    /// `forebay create`: makes a pool that may be broken on purpose.
+    /// `forebay create`: makes a mapped pool that may be broken on purpose, also on a plain file.
     pub fn create_pool(&self, pool: &Path, size_bytes: u64) -> Result<()> {
-        let mut command = self.command(&["create", "--test", "--size", &size_bytes.to_string()]);
+        let mut command = self.command(&[
+            "create",
+            "--test",
+            "--medium",
+            "page",
+            "--size",
+            &size_bytes.to_string(),
+        ]);
         self.run(command.arg(pool)).map(drop)
     }
 

@@ -22,6 +22,7 @@ mod replacement;
 mod rows;
 mod scaling;
 mod ssd;
+mod ssd_reads;
 
 pub use bench::Bench;
 pub use nbd::serve as nbd_server;
@@ -178,8 +179,12 @@ pub const CASES: &[Case] = &[
         run: ssd::commits,
     },
     Case {
-        rows: &[("ssd_read_qd1_vs_pread", AtLeast(0.90))],
-        run: ssd::reads,
+        rows: &[
+            ("ssd_read_qd1_vs_pread", AtLeast(0.90)),
+            ("ssd_read_qd32_vs_uring", AtLeast(0.85)),
+            ("ssd_read_32threads_vs_uring", Reported),
+        ],
+        run: ssd_reads::reads,
     },
     Case {
         rows: &[

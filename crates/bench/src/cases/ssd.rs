@@ -35,8 +35,6 @@ const SLICE: Duration = Duration::from_millis(300);
 const SLICE_QUICK: Duration = Duration::from_millis(20);
 /// Blocks that the commits go to: a quarter of the pool, so that the tail is mostly dead.
 const BLOCKS_SHARE: u64 = 4;
-/// Blocks of a transaction that fills the pool.
-const FILL_BLOCKS: u64 = 64;
 /// Segments that are free before a slice, of the ring's, in per cent.
 const FREE_PERCENT: u64 = 70;
 /// Devices with a flush as slow as this are held to the goals.
@@ -69,14 +67,14 @@ fn is_quick(bench: &Bench) -> bool {
 }
 
 /// The pool, the bare file, and how long and how often.
-struct Sides {
+pub(super) struct Sides {
     device: Arc<FileDevice>,
-    log: Log,
-    direct: FileDevice,
+    pub(super) log: Log,
+    pub(super) direct: FileDevice,
     buffered: File,
-    blocks: u64,
+    pub(super) blocks: u64,
     slice: Duration,
-    rounds: usize,
+    pub(super) rounds: usize,
     /// What a bare write of one thread takes.
     bare_write_us: f64,
 }
@@ -111,7 +109,7 @@ impl Sides {
     }
 
     /// Recycles until most of the ring is free.
-    fn rest(&self) -> Result<()> {
+    pub(super) fn rest(&self) -> Result<()> {
         let segments = self.device.pages() / u64::from(self.log.segment_pages());
         while self.log.free_segments() * 100 < segments * FREE_PERCENT && self.log.recycle()? {}
         Ok(())
@@ -155,7 +153,7 @@ impl Sides {
         })
     }
 
-    fn rate(
+    pub(super) fn rate(
         &self,
         threads: usize,
         work: impl Fn(usize, &AtomicBool) -> Result<u64> + Sync,
@@ -180,54 +178,6 @@ impl Sides {
             ends.try_for_each(|end| end.unwrap_or_else(|_| Err("a thread died".into())))
         })?;
         Ok(done.into_inner() as f64 / start.elapsed().as_secs_f64())
-    }
-
-    /// Reads of cached blocks by one thread beside those of the bare file's pages.
-    fn reads(&self) -> Result<Option<f64>> {
-        let mut ratios = Vec::new();
-        for round in 0..self.rounds {
-            let seed = 50 + round as u64;
-            let ours = |block, page: &mut [u8]| Ok(self.log.read(1, block, page).map(drop)?);
-            let bare = |block, page: &mut [u8]| Ok(self.direct.read(block, page)?);
-            let (ours, bare) = in_turn(
-                round,
-                || self.reads_by(seed, ours),
-                || self.reads_by(seed, bare),
-            )?;
-            ratios.push(ours / bare);
-        }
-        Ok(median(ratios))
-    }
-
-    /// How many blocks a second one thread reads, at random.
-    fn reads_by(
-        &self,
-        seed: u64,
-        read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
-    ) -> Result<f64> {
-        self.rate(1, |_, is_over| {
-            let mut random = Blocks::new(seed, 0, self.blocks);
-            let (mut page, mut done) = (Pages::zeroed(1), 0);
-            while !is_over.load(Ordering::Relaxed) {
-                read(random.next(), &mut page)?;
-                done += 1;
-            }
-            Ok(done)
-        })
-    }
-
-    /// Makes sure that reads hit: every block is written once.
-    fn fill(&self) -> Result<()> {
-        let mut payload = Payload::new(40);
-        for first in (0..self.blocks).step_by(FILL_BLOCKS as usize) {
-            self.rest()?;
-            let mut transaction = Transaction::new();
-            for block in first..(first + FILL_BLOCKS).min(self.blocks) {
-                transaction.write(1, block, payload.next())?;
-            }
-            self.log.commit(transaction)?;
-        }
-        Ok(())
     }
 
     /// How many times as fast a bare write of one page is done as one of seventeen, which is what sixteen blocks are with their
@@ -305,7 +255,7 @@ impl Sides {
 }
 
 /// What both sides reach, in an order that changes from round to round.
-fn in_turn(
+pub(super) fn in_turn(
     round: usize,
     ours: impl FnOnce() -> Result<f64>,
     bare: impl FnOnce() -> Result<f64>,
@@ -331,20 +281,9 @@ fn commit(log: &Log, blocks: u64, payload: &mut Payload, random: &mut Blocks) ->
 }
 
 /// Both sides on files of their own.
-fn sides(bench: &Bench) -> Result<Sides> {
+pub(super) fn sides(bench: &Bench) -> Result<Sides> {
     let files = ["pool", "direct", "buffered"].map(|name| bench.scratch.disk_file(name));
     Sides::new(bench, files[0].path(), files[1].path(), files[2].path())
-}
-
-/// Reads of one block at a time.
-pub fn reads(bench: &Bench) -> Result<Vec<Row>> {
-    let sides = sides(bench)?;
-    sides.fill()?;
-    Ok(vec![Row::new(
-        "ssd_read_qd1_vs_pread",
-        sides.reads()?,
-        "ratio",
-    )])
 }
 
 /// All rows of commits.

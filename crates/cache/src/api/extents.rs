@@ -57,7 +57,8 @@ impl MemoryVolume {
         let is_memory = |member: &Region| member.domain() != PersistenceDomain::Page;
         self.pipeline.media().members().all(is_memory)
             && !self.pipeline.engine().wakeup().pace.is_on()
-            && self.pipeline.table().slots().free_count() >= blocks + ROOM_RESERVE_SLOTS
+            && self.pipeline.table().slots().free_count()
+                >= blocks.saturating_add(ROOM_RESERVE_SLOTS)
     }
 
     /// Confirms that what was acknowledged is durable.

@@ -150,6 +150,16 @@ impl Pool {
         MemoryPool::open_on(regions, options).map(Pool::of_memory)
     }
 
+    // Hidden: for tests and checkers, whose devices are shadows.
+    /// As `open_with`, of a pool on an SSD whose log is open already.
+    ///
+    /// # Errors
+    /// As [`Pool::open_with`].
+    #[doc(hidden)]
+    pub fn on_log(log: forebay_log::Log, options: RuntimeOptions) -> Result<Pool> {
+        SsdPool::on_log(log, options).map(Pool::of_ssd)
+    }
+
     // Hidden: for the commands that look at a pool.
     /// Opens a pool on an SSD to look at it: recovery runs in full, and what it writes goes nowhere. `None` if these are no such
     /// pool.

@@ -15,9 +15,19 @@ use crate::engine::{Drill, DrillStrike, RebuildWatcher, ScrubReport};
 use crate::error::{ErrorKind, Result};
 use crate::facade::pool::Pool;
 use crate::facade::volume::Volume;
-use crate::options::{ReplacementPolicy, VerifyPolicy};
+use crate::options::{Medium, PoolOptions, ReplacementPolicy, VerifyPolicy};
+use crate::ssd::usual_medium;
 
 impl Pool {
+    // Hidden: for the command that makes pools.
+    /// What a pool of these options is made on unless somebody says it: memory, or an SSD where its place is a plain file or a
+    /// block device. With the reason where a plain file is mapped all the same.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn usual_medium(options: &PoolOptions) -> (Medium, Option<String>) {
+        usual_medium(options)
+    }
+
     /// How the pool stands and what it did. Cheap: nothing is locked for longer than a look.
     pub fn stats(&self) -> Stats {
         match &self.kind {
@@ -235,7 +245,10 @@ impl Pool {
 
     /// Whether this pool was made for tests.
     pub fn is_test(&self) -> bool {
-        self.memory().is_some_and(MemoryPool::is_test)
+        match &self.kind {
+            Kind::Memory(pool) => pool.is_test(),
+            Kind::Ssd(pool) => pool.is_test(),
+        }
     }
 
     // Hidden: for drills of the command.
@@ -271,5 +284,5 @@ impl Pool {
     }
 }
 
-const NO_DRILLS: &str =
-    "cannot be broken on purpose: drills are for pools in memory that were made for tests";
+const NO_DRILLS: &str = "is not broken itself: bits are flipped, and drills done, in pools in memory that were made for tests (on the command line \
+     --medium page --test); of this one only the backing may fail";

@@ -197,7 +197,8 @@ impl Volume {
     /// Writes back those of the blocks that are dirty, and syncs the backing if there were any.
     ///
     /// # Errors
-    /// As [`Volume::flush`].
+    /// As [`Volume::flush`]; [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange): one is outside the volume, and nothing was
+    /// written.
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         either!(self, volume => volume.flush_blocks(blocks))
     }
@@ -207,7 +208,8 @@ impl Volume {
     /// leave part of it done.
     ///
     /// # Errors
-    /// As [`Pool::checkpoint`](crate::Pool::checkpoint).
+    /// As [`Pool::checkpoint`](crate::Pool::checkpoint); [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange): one is outside
+    /// the volume, and none is gone.
     pub fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         either!(self, volume => volume.forget_blocks(blocks))
     }
@@ -230,6 +232,33 @@ impl Volume {
     pub fn is_resident(&self, blocks: Range<u64>) -> bool {
         self.memory()
             .is_some_and(|volume| volume.is_resident(blocks))
+    }
+
+    // Hidden: the file buffer writes past the pool what that does not have.
+    /// Whether the pool has a block, or may find it again after a crash. If not, it will not before a write or a fill puts
+    /// it there, so the backing may be written by others. A discarded block counts until its backing reads as zeroes; after a crash
+    /// it may count again.
+    ///
+    /// # Errors
+    /// Of a pool on an SSD [`ErrorKind::Closed`](crate::ErrorKind::Closed), and [`ErrorKind::Volume`](crate::ErrorKind::Volume)
+    /// if the volume was detached: then nobody can say.
+    #[doc(hidden)]
+    #[inline]
+    pub fn may_have(&self, block: u64) -> Result<bool> {
+        match &self.kind {
+            Kind::Memory(volume) => Ok(volume.is_resident(block..block + 1)),
+            Kind::Ssd(volume) => volume.may_have(block),
+        }
+    }
+
+    // Hidden: the file buffer's question, while no thread writes the block.
+    /// Whether the pool has the block now. If not, its backing has the same.
+    #[doc(hidden)]
+    pub fn has(&self, block: u64) -> bool {
+        match &self.kind {
+            Kind::Memory(volume) => volume.is_resident(block..block + 1),
+            Kind::Ssd(volume) => volume.has(block),
+        }
     }
 
     /// Whether a write of `blocks` blocks would wait for nothing slow: there are free slots now, so

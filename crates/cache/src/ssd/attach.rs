@@ -120,7 +120,8 @@ impl SsdPool {
         drop(backing.forget_cached());
         known.state.set_backing(backing, size_bytes)?;
         let tallies = self.shared().tallies.clone();
-        let behind = Behind::new(known.state.clone(), tallies);
+        let answer_deadline = self.shared().options.answer_deadline;
+        let behind = Behind::new(known.state.clone(), tallies, answer_deadline);
         log.attach(known.number, Arc::new(behind));
         Ok(())
     }
@@ -164,7 +165,7 @@ impl SsdPool {
         self.use_backing(log, &known, backing, row.size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         known.state.health.forget();
-        shared.work.note_backing();
+        shared.work.note_change();
         Ok(SsdVolume::new(shared.clone(), known))
     }
 

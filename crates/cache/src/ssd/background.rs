@@ -1,5 +1,5 @@
-//! The thread of a pool on an SSD: it keeps segments free, cleans the oldest ones ahead of their turn, and brings in what was
-//! missed. It sleeps until a caller wakes it; after a failure of a backing it looks again by itself.
+//! The thread of a pool on an SSD: it keeps segments free, cleans the oldest ones ahead of their turn, brings in what was
+//! missed, and zeroes the rest of long ranges. It sleeps until a caller wakes it; after a failure of a backing it looks again by itself.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,6 +23,8 @@ const RETRY_MAX: Duration = Duration::from_secs(64);
 struct Pace {
     /// Cleaning ahead.
     ahead_at: Instant,
+    /// Zeroing the rest of ranges.
+    rest_at: Instant,
     /// Recycling, which carries up to a segment forward and so writes it to the device, also where nothing comes free by it.
     recycle_at: Instant,
     /// Looking whether the backings take the oldest segment, which costs the device no write.
@@ -37,6 +39,7 @@ impl Pace {
         let now = Instant::now();
         Pace {
             ahead_at: now,
+            rest_at: now,
             recycle_at: now,
             look_at: now,
             failed: 0,
@@ -121,7 +124,7 @@ impl Shared {
     fn free_low(&self, log: &Log) -> u64 {
         let (segments, _) = log.segments();
         let wanted = segments * u64::from(self.options.free_low_per_mille) / 1000;
-        wanted.max(FREE_MIN)
+        wanted.max(FREE_MIN + log.kept_back())
     }
 
     /// Dirty blocks above which segments are cleaned ahead.
@@ -149,7 +152,7 @@ impl Shared {
 
     /// Does one thing.
     fn turn(&self, log: &Log, pace: &mut Pace) -> Next {
-        if self.work.take_new_backing() {
+        if self.work.take_change() {
             *pace = Pace::new();
         }
         let has_more = self.bring_in(log);
@@ -168,8 +171,24 @@ impl Shared {
         }
         match has_more {
             true => Next::Again,
-            false => Next::Rest,
+            false => self.zero_rest(log, pace),
         }
+    }
+
+    /// Nothing else is to be done: the next piece of the ranges that a backing was to zero and has in part.
+    fn zero_rest(&self, log: &Log, pace: &mut Pace) -> Next {
+        if !log.has_rest() {
+            return Next::Rest;
+        }
+        let left = pace.rest_at.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return Next::Pause(left);
+        }
+        let next = self.after(log.zero_rest());
+        if let Next::Pause(pause) = next {
+            pace.rest_at = Instant::now() + pause;
+        }
+        next
     }
 
     /// Makes the oldest segment free. Where that failed lately, only if the backings take now what it holds.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use forebay_log::PAGE_BYTES;
 
@@ -19,6 +20,8 @@ pub(super) struct Behind {
     state: Arc<VolumeState>,
     since_sync: Mutex<SinceSync>,
     tallies: Arc<Tallies>,
+    /// A backing that has not answered for so long is left alone.
+    answer_deadline: Duration,
 }
 
 /// What was written since the last sync.
@@ -31,11 +34,16 @@ struct SinceSync {
 }
 
 impl Behind {
-    pub(super) fn new(state: Arc<VolumeState>, tallies: Arc<Tallies>) -> Behind {
+    pub(super) fn new(
+        state: Arc<VolumeState>,
+        tallies: Arc<Tallies>,
+        answer_deadline: Duration,
+    ) -> Behind {
         Behind {
             state,
             since_sync: Mutex::default(),
             tallies,
+            answer_deadline,
         }
     }
 
@@ -151,6 +159,15 @@ impl forebay_log::Backing for Behind {
         let (offset, len) = (first * PAGE_BYTES as u64, count * PAGE_BYTES as u64);
         let domain = Behind::domain_of(backing, first);
         self.note(domain, backing.zero_range(offset, len))
+    }
+
+    fn unanswered(&self) -> Option<io::Error> {
+        let wait = self.state.waits_for()?;
+        (wait.elapsed >= self.answer_deadline).then(|| {
+            let (request, elapsed_s) = (wait.request, wait.elapsed.as_secs());
+            let told = format!("a {request} has had no answer for {elapsed_s} s");
+            io::Error::new(io::ErrorKind::TimedOut, told)
+        })
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -1,8 +1,6 @@
 //! Detach: a volume is drained, emptied, and only then taken out of the table. A crash on the way leaves the volume attached with
 //! whatever it still has in the pool, or, once its row is free, everything on its backing.
 
-use std::sync::PoisonError;
-
 use super::pool::SsdPool;
 use super::volume::SsdVolume;
 use crate::api::pool::{Drain, DrainWatcher};
@@ -43,8 +41,7 @@ impl SsdPool {
         let shared = self.shared();
         let log = shared.log()?;
         // From here on no thread reads or changes the volume.
-        let gate = &volume.known().gate;
-        let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = volume.known().shut(&log);
         volume.drain_last(&log, drain)?;
         let number = volume.number();
         let failed = |error| shared.error(error);
@@ -94,16 +91,14 @@ impl SsdPool {
             log.write_volume(&row).map_err(failed)?;
             volume.known().set_row(row.clone());
         }
-        let gate = &volume.known().gate;
-        let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = volume.known().shut(&log);
         let (_, unwritten) = log.usage(volume.number());
-        shared.with_room(&log, || log.forget(volume.number(), &[(0, WHOLE_VOLUME)]))?;
+        shared.with_room(&log, || log.discard_volume(volume.number()))?;
+        // The thread may have given up for a while, for want of this very backing.
+        shared.work.note_change();
         log.free_volume(&row).map_err(failed)?;
         volume.state().set_gone(true);
         shared.set_known(volume.number(), None);
         Ok(unwritten)
     }
 }
-
-/// More blocks than any volume has.
-const WHOLE_VOLUME: u64 = 1 << 36;

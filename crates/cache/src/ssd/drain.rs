@@ -9,9 +9,10 @@ use crate::error::{ErrorKind, Result};
 impl SsdVolume {
     /// Writes back what is dirty now, while the volume is in use.
     pub(super) fn drain_pass(&self, log: &Log, drain: &mut Drain<'_, '_>) -> Result<()> {
-        let (before, mut first, mut last) = (drain.written_blocks, None, 0);
+        let (before, mut dirty, mut last) = (drain.written_blocks, 0, 0);
         let is_whole = log.write_back_watched(self.number(), &mut |left| {
-            let dirty = *first.get_or_insert(left);
+            // More may be left than before: what was written meanwhile into a range that is to be zeroed.
+            dirty += left.saturating_sub(last);
             last = left;
             drain.written_blocks = before + (dirty - left);
             self.tell_drain(drain, left)

@@ -13,9 +13,10 @@ use crate::options::{Medium, PoolOptions, RuntimeOptions};
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A pool whose ring one volume has filled, whose backing takes nothing, and another volume of odd size, of which nothing is
-/// dirty.
+/// dirty. Its callers wait for a thread to make room, and there is none: so they wait until their deadline.
 fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool, SsdVolume)> {
-    let runtime = RuntimeOptions::default().throttle_deadline(Duration::from_millis(200));
+    let runtime = RuntimeOptions::default().throttle_deadline(Duration::from_millis(300));
+    let runtime = runtime.background(false);
     let options = PoolOptions::new(directory.join("pool"), 12 << 20).medium(Medium::Ssd);
     let pool = match SsdPool::create(&options.runtime(runtime)) {
         Ok(pool) => pool,
@@ -30,6 +31,7 @@ fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool,
     let volume = pool
         .attach(Backing::from_store(odd.clone()), false)
         .unwrap();
+    pool.shared().work.begin_thread();
     let block = [7; forebay_log::PAGE_BYTES];
     // A page may be left where a write needs two.
     let mut refused = 0;

@@ -1,8 +1,6 @@
 //! A volume grows to the size that its backing has now. The new size is in the volume's row, durably, before any thread may write
 //! beyond the old end; a crash leaves the old size or the new one.
 
-use std::sync::PoisonError;
-
 use forebay_log::PAGE_BYTES;
 
 use super::known::identity_of;
@@ -38,9 +36,8 @@ impl SsdPool {
             // The backing may hold something behind the old end that a cached copy of that block lacks: nobody has the block when
             // the limit rises. While it waits for room callers use the volume, so each attempt begins anew.
             let last = old_bytes / PAGE_BYTES as u64;
-            let gate = &volume.known().gate;
             shared.with_room(&log, || {
-                let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
+                let _alone = volume.known().shut(&log);
                 log.write_back_blocks(row.number, &[last])?;
                 log.forget(row.number, &[(last, 1)])?;
                 limited.raise(size_bytes);

@@ -1,8 +1,8 @@
 //! A volume that the pool knows: as it stands on the device, and in use.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use forebay_log::VolumeRow;
+use forebay_log::{Log, VolumeRow};
 
 use crate::background::volume_state::VolumeState;
 use crate::backing::BackingIdentity;
@@ -16,7 +16,8 @@ pub(crate) struct Known {
     pub(super) state: Arc<VolumeState>,
     /// As it stands on the device.
     pub(super) row: Mutex<VolumeRow>,
-    /// Held shared by every call that reads or changes the volume; a detach takes it, and then nobody does.
+    /// Held shared by every call that reads or changes the volume; a detach takes it, and then nobody does. Its holders may wait for a
+    /// turn of the log, so no thread waits for it in its own turn (asserted).
     pub(super) gate: RwLock<()>,
 }
 
@@ -43,11 +44,26 @@ impl Known {
     ///
     /// # Errors
     /// It was detached.
-    pub(super) fn enter(&self) -> Result<RwLockReadGuard<'_, ()>> {
+    pub(super) fn enter(&self, log: &Log) -> Result<RwLockReadGuard<'_, ()>> {
+        refuse_turn(log);
         let entered = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         self.state.check_here()?;
         Ok(entered)
     }
+
+    /// Waits until nobody uses the volume, and keeps it so.
+    pub(super) fn shut(&self, log: &Log) -> RwLockWriteGuard<'_, ()> {
+        refuse_turn(log);
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Volumes come before turns.
+fn refuse_turn(log: &Log) {
+    assert!(
+        !log.is_maintained_here(),
+        "a thread waits for a volume before its turn, never in it"
+    );
 }
 
 /// Which backing a row stands for.

@@ -26,11 +26,15 @@ mod shared;
 mod states;
 mod stats;
 mod transaction;
+mod usual;
 mod volume;
+#[cfg(test)]
+mod watcher_tests;
 mod work;
 
 pub use looks::is_ssd_pool;
 pub(crate) use looks::{identity, sides};
 pub(crate) use pool::SsdPool;
 pub(crate) use transaction::SsdTransaction;
+pub(crate) use usual::usual_medium;
 pub(crate) use volume::SsdVolume;

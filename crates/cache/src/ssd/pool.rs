@@ -11,6 +11,7 @@ use forebay_log::{FileDevice, Log, LogError, Options, PrivateDevice};
 use super::background::Background;
 use super::errors::of_log;
 use super::shared::Shared;
+use super::usual::what_it_lacks;
 use crate::error::{ErrorKind, Result, refused};
 use crate::marks::Stage;
 use crate::options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
@@ -29,6 +30,7 @@ const SURVIVES: &str = "survives a power loss, as far as the disk keeps what it 
 pub(crate) struct SsdPool {
     shared: Arc<Shared>,
     uuid: [u8; 16],
+    is_test: bool,
     recovery: RecoveryReport,
     opened_at: Instant,
     /// The volume table changes under it.
@@ -73,7 +75,11 @@ impl SsdPool {
                 FileDevice::create_with(path, options.member_bytes, trust_owner).map_err(of_log)?
             }
         };
-        let made = make_on(device, path);
+        let log_options = Options {
+            is_test: options.format.test,
+            ..Options::default()
+        };
+        let made = make_on(with_rings(device, &options.runtime), path, log_options);
         if made.is_err() && !is_device {
             // The caller needs the first error, not this one.
             drop(std::fs::remove_file(path));
@@ -90,6 +96,7 @@ impl SsdPool {
         let began = Instant::now();
         let trust_owner = options.region.trusts_owner();
         let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
+        let device = with_rings(device, &options);
         let log = forebay_log::open(Arc::new(device), Options::default()).map_err(of_log)?;
         SsdPool::start(log, path, options, (began, false))
     }
@@ -105,6 +112,13 @@ impl SsdPool {
         let log = forebay_log::open(Arc::new(device), Options::default()).map_err(of_log)?;
         let options = options.background(false);
         SsdPool::start(log, path, options, (began, true)).map(Some)
+    }
+
+    /// A pool over a log that is open.
+    pub(crate) fn on_log(log: Log, options: RuntimeOptions) -> Result<SsdPool> {
+        options.check()?;
+        let path = log.device().path().to_path_buf();
+        SsdPool::start(log, &path, options, (Instant::now(), false))
     }
 
     fn start(
@@ -123,10 +137,11 @@ impl SsdPool {
         };
         let (verify, replacement) = (options.verify, options.replacement);
         let has_background = options.has_background();
-        let uuid = log.uuid().to_le_bytes();
+        let (uuid, is_test) = (log.uuid().to_le_bytes(), log.is_test());
         let mut pool = SsdPool {
             shared: Arc::new(Shared::new(log, path.to_path_buf(), options)),
             uuid,
+            is_test,
             recovery,
             opened_at: Instant::now(),
             table: Mutex::new(()),
@@ -143,6 +158,8 @@ impl SsdPool {
 
     pub(crate) fn start_background(&mut self) -> Result<()> {
         if self.background.is_none() {
+            // What had to be brought in order first is by now.
+            self.shared.log()?.keep_back();
             self.background = Some(Background::start(&self.shared)?);
         }
         Ok(())
@@ -182,6 +199,10 @@ impl SsdPool {
 
     pub(crate) fn uuid(&self) -> [u8; 16] {
         self.uuid
+    }
+
+    pub(crate) fn is_test(&self) -> bool {
+        self.is_test
     }
 
     pub(crate) fn recovery_report(&self) -> &RecoveryReport {
@@ -339,11 +360,19 @@ impl SsdPool {
     }
 }
 
+/// The device, which makes rings only where the process may have them.
+fn with_rings(device: FileDevice, options: &RuntimeOptions) -> FileDevice {
+    match options.read_rings {
+        true => device,
+        false => device.without_rings(),
+    }
+}
+
 /// A pool on a device, and what a durable write costs there.
-fn make_on(device: FileDevice, path: &Path) -> Result<(Log, Duration)> {
+fn make_on(device: FileDevice, path: &Path, options: Options) -> Result<(Log, Duration)> {
     use forebay_log::Device;
     if device.pages() < 2 {
-        let made = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log);
+        let made = forebay_log::create(Arc::new(device), options).map_err(of_log);
         return made.map(|log| (log, Duration::ZERO));
     }
     let cost = forebay_log::durable_write_cost(&device, MEASURED_WRITES, MEASURED_FOR);
@@ -354,43 +383,19 @@ fn make_on(device: FileDevice, path: &Path) -> Result<(Log, Duration)> {
             source,
         })
     })?;
-    let log = forebay_log::create(Arc::new(device), Options::default()).map_err(of_log)?;
+    let log = forebay_log::create(Arc::new(device), options).map_err(of_log)?;
     Ok((log, cost))
 }
 
 /// Refuses what a pool on an SSD does not have.
 fn check_format(options: &PoolOptions) -> Result<()> {
-    let format = &options.format;
-    let lacks = |what: &str| {
-        Err(ErrorKind::Options(format!(
+    match what_it_lacks(options) {
+        None => Ok(()),
+        Some(what) => Err(ErrorKind::Options(format!(
             "a pool on an SSD {what}; leave that out, or make a pool in memory (on the command line --medium page)"
         ))
-        .into())
-    };
-    if options.paths.len() > 1 {
-        return lacks("has one member");
+        .into()),
     }
-    if format.redundancy != crate::options::Redundancy::None {
-        return lacks("has no redundancy");
-    }
-    if options.runtime.witness.is_some() {
-        return lacks("has no witness");
-    }
-    if format.block_bytes != forebay_log::PAGE_BYTES as u32 {
-        return lacks("has blocks of 4096 bytes");
-    }
-    if format.strict || !format.checksums {
-        return lacks(
-            "always has checksums, by which recovery goes, so it cannot be strict either",
-        );
-    }
-    if format.lanes.is_some() || format.lane_bytes.is_some() {
-        return lacks("has no lanes");
-    }
-    if format.test {
-        return lacks("cannot be broken on purpose");
-    }
-    Ok(())
 }
 
 /// A device to make a pool on. What is there is taken with `force` only.

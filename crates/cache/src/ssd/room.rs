@@ -1,4 +1,5 @@
-//! Waiting for room: a writer wakes the pool's thread, holds no lock of the log, and tries again.
+//! Waiting for room: a writer wakes the pool's thread, holds no lock of the log, and tries again. It gives up when nothing has gone on
+//! for as long as it may wait: a backing that is slow and takes what it is given is waited for.
 
 use std::time::{Duration, Instant};
 
@@ -11,26 +12,54 @@ use crate::error::{Error, ErrorKind, Result};
 /// A writer without a thread beside it asks a backing that failed again after so long.
 const RETRY: Duration = Duration::from_millis(20);
 
+/// A wait for room.
+struct Wait {
+    began: Instant,
+    /// What the log said of its progress last, and since when.
+    progress: u64,
+    since: Instant,
+}
+
+impl Wait {
+    fn begin(log: &Log) -> Wait {
+        let now = Instant::now();
+        Wait {
+            began: now,
+            progress: log.progress(),
+            since: now,
+        }
+    }
+
+    /// Whether nothing has gone on for so long.
+    fn is_over(&mut self, log: &Log, deadline: Duration) -> bool {
+        let progress = log.progress();
+        if progress != self.progress {
+            (self.progress, self.since) = (progress, Instant::now());
+        }
+        self.since.elapsed() > deadline
+    }
+}
+
 impl Shared {
     /// Does what needs room in the log, and waits for that as long as a writer may.
     ///
     /// # Errors
-    /// As `attempt`; there was no room until the deadline.
+    /// As `attempt`; there was no room, and nothing that makes some for as long as the deadline says.
     pub(super) fn with_room<T>(
         &self,
         log: &Log,
         mut attempt: impl FnMut() -> Result<T, LogError>,
     ) -> Result<T> {
-        let mut started = None;
+        let mut wait = None;
         loop {
             let made = self.work.made();
             match attempt() {
                 Err(LogError::NoRoom { .. }) => {
-                    let started = *started.get_or_insert_with(|| {
+                    let wait = wait.get_or_insert_with(|| {
                         self.tallies.mine().throttled(1);
-                        Instant::now()
+                        Wait::begin(log)
                     });
-                    self.wait_for_room(log, made, started)?;
+                    self.wait_for_room(log, made, wait)?;
                 }
                 Err(error) => return Err(self.error(error)),
                 Ok(done) => {
@@ -41,9 +70,9 @@ impl Shared {
         }
     }
 
-    fn wait_for_room(&self, log: &Log, made: u64, started: Instant) -> Result<()> {
-        let waited = started.elapsed();
-        if waited > self.options.throttle_deadline {
+    fn wait_for_room(&self, log: &Log, made: u64, wait: &mut Wait) -> Result<()> {
+        let waited = wait.began.elapsed();
+        if wait.is_over(log, self.options.throttle_deadline) {
             return Err(self.no_room(log, waited));
         }
         if self.work.is_stopping() {

@@ -41,6 +41,12 @@ impl SsdVolume {
         }
     }
 
+    /// Of a pool that is closed it says so, too: a read tells.
+    pub(crate) fn has(&self, block: u64) -> bool {
+        let log = self.shared().log();
+        log.map_or(true, |log| log.is_clean(self.number(), block).is_some())
+    }
+
     pub(crate) fn check_durable(&self) -> Result<()> {
         let (_entered, log) = self.enter()?;
         self.shared().check_writable(&log)

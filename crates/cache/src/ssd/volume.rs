@@ -7,6 +7,7 @@ use forebay_log::{Log, LogError, PAGE_BYTES, Reading, Transaction};
 
 use super::known::Known;
 use super::shared::{OpenLog, Shared};
+use crate::api::volume::runs_of;
 use crate::background::volume_state::VolumeState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Ordering;
@@ -54,7 +55,7 @@ impl SsdVolume {
     pub(super) fn enter(&self) -> Result<(RwLockReadGuard<'_, ()>, OpenLog<'_>)> {
         // The log first: a closed pool says so, whatever became of the volume.
         let log = self.0.shared.log()?;
-        let entered = self.0.known.enter()?;
+        let entered = self.0.known.enter(&log)?;
         Ok((entered, log))
     }
 
@@ -113,7 +114,7 @@ impl SsdVolume {
     fn enter_with_room(&self, act: impl Fn(&Log) -> Result<(), LogError>) -> Result<()> {
         // The log first: a closed pool says so, whatever became of the volume.
         let log = self.0.shared.log()?;
-        let attempt = || match self.0.known.enter() {
+        let attempt = || match self.0.known.enter(&log) {
             Ok(_entered) => act(&log).map(Ok),
             Err(error) => Ok(Err(error)),
         };
@@ -144,19 +145,26 @@ impl SsdVolume {
 
     pub(crate) fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let log = self.look_in()?;
-        let blocks: Vec<u64> = blocks.into_iter().collect();
+        let blocks: Vec<u64> = self.runs_of(blocks)?.into_iter().flatten().collect();
         let written = log.write_back_blocks(self.number(), &blocks);
         written.map_err(|error| self.error(error))
     }
 
     pub(crate) fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
-        let mut blocks: Vec<u64> = blocks.into_iter().collect();
-        blocks.sort_unstable();
-        blocks.dedup();
-        let ranges = blocks.chunk_by(|a, b| a + 1 == *b);
-        let ranges: Vec<(u64, u64)> = ranges.map(|run| (run[0], run.len() as u64)).collect();
+        // A closed pool says so, whatever the blocks are.
+        drop(self.look_in()?);
+        let ranges = joined(self.runs_of(blocks)?);
         // What is written while it waits goes as well, as if it was there before.
         self.enter_with_room(|log| log.forget(self.number(), &ranges))
+    }
+
+    fn runs_of(&self, blocks: impl IntoIterator<Item = u64>) -> Result<Vec<Range<u64>>> {
+        runs_of(blocks, |block| self.check_blocks(block, PAGE_BYTES))
+    }
+
+    pub(crate) fn may_have(&self, block: u64) -> Result<bool> {
+        let (_entered, log) = self.enter()?;
+        Ok(log.may_have(self.number(), block))
     }
 
     pub(super) fn check_blocks(&self, block: u64, len: usize) -> Result<()> {
@@ -187,5 +195,32 @@ impl SsdVolume {
             ),
         }
         .into())
+    }
+}
+
+/// Runs of blocks as ranges that are apart: where each begins, and how many blocks it has.
+fn joined(mut runs: Vec<Range<u64>>) -> Vec<(u64, u64)> {
+    runs.sort_unstable_by_key(|run| run.start);
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for run in runs {
+        match ranges.last_mut() {
+            Some((first, count)) if run.start <= *first + *count => {
+                *count = (*count).max(run.end - *first);
+            }
+            _ => ranges.push((run.start, run.end - run.start)),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_meet_or_overlap_are_one_range() {
+        assert_eq!(joined(Vec::new()), []);
+        let runs = vec![7..9, 0..2, 2..3, 1..2, 8..12, 20..21, 20..21];
+        assert_eq!(joined(runs), [(0, 3), (7, 5), (20, 1)]);
     }
 }

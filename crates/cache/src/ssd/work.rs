@@ -15,7 +15,7 @@ struct Counts {
     has_thread: bool,
     is_stopping: bool,
     waiting_writers: u64,
-    has_new_backing: bool,
+    has_changed: bool,
 }
 
 /// What wakes the pool's thread, and those who wait for it.
@@ -37,15 +37,15 @@ impl Work {
         self.wanted.notify_one();
     }
 
-    /// A volume has got its backing: what failed without it may be tried at once.
-    pub(super) fn note_backing(&self) {
-        self.lock().has_new_backing = true;
+    /// A volume has got its backing, or is being given up: what failed may be tried at once.
+    pub(super) fn note_change(&self) {
+        self.lock().has_changed = true;
         self.wake();
     }
 
     /// Whether one has since the last time.
-    pub(super) fn take_new_backing(&self) -> bool {
-        std::mem::take(&mut self.lock().has_new_backing)
+    pub(super) fn take_change(&self) -> bool {
+        std::mem::take(&mut self.lock().has_changed)
     }
 
     /// There is room.

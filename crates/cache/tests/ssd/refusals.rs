@@ -23,7 +23,6 @@ fn what_such_a_pool_lacks_is_said() {
         (options().block_bytes(8192), "blocks of 4096 bytes"),
         (options().strict(true), "cannot be strict"),
         (options().lanes(2), "no lanes"),
-        (options().test_pool(true), "broken on purpose"),
         (options().member_bytes(1 << 20), "cannot be made"),
         (options().member_bytes(100), "cannot be made"),
     ] {

@@ -5,7 +5,7 @@ use super::rows::Rows;
 use super::script::{BLOCKS, Change, VOLUMES};
 use crate::content::noise;
 use forebay_log::PAGE_BYTES;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The blocks of all volumes.
@@ -22,6 +22,8 @@ pub struct Oracle {
     states: VecDeque<Blocks>,
     /// What the volume table may say.
     pub rows: Rows,
+    /// Blocks that a transaction zeroed, in this incarnation or an earlier one.
+    zeroed: BTreeSet<usize>,
 }
 
 impl Oracle {
@@ -31,13 +33,34 @@ impl Oracle {
         Oracle {
             states: VecDeque::from([blocks]),
             rows,
+            zeroed: BTreeSet::new(),
         }
+    }
+
+    /// The same in the incarnation after that of another one.
+    pub fn after(mut self, earlier: &Oracle) -> Oracle {
+        self.zeroed = earlier.zeroed.clone();
+        self
+    }
+
+    /// Whether a transaction ever zeroed the block.
+    pub fn was_zeroed(&self, place: usize) -> bool {
+        self.zeroed.contains(&place)
     }
 
     /// A transaction has joined.
     pub fn join(&mut self, changes: &[Change]) {
         let mut blocks = self.newest().clone();
         for change in changes {
+            if let Change::Zero {
+                volume,
+                first,
+                count,
+            } = *change
+            {
+                let first = place(volume, first);
+                self.zeroed.extend(first..first + count as usize);
+            }
             apply(&mut blocks, change);
         }
         self.states.push_back(blocks);

@@ -9,7 +9,7 @@ pub const VOLUMES: u32 = 2;
 pub const BLOCKS: usize = 8;
 
 /// Kinds of steps.
-const KINDS: usize = 15;
+const KINDS: usize = 17;
 
 /// A change of a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +66,10 @@ pub enum Step {
     Swap(u32, u64, u64),
     /// A volume's row gets another size, and another path.
     Grow(u32, u64),
+    /// A piece of what is left of each volume's ranges of zeroes is zeroed.
+    ZeroRest,
+    /// A block that the pool does not have is written on its disk, while the pool is in use.
+    WritePast(u32, u64, u64),
 }
 
 /// What all incarnations have in common.
@@ -77,6 +81,8 @@ pub struct Script {
     pub depth: u32,
     pub segment_pages: u32,
     pub segments: u32,
+    /// Blocks that a disk is to zero in one turn.
+    pub zeroed_at_once: u64,
     /// How often what is done; the mix of a story.
     weights: [u32; KINDS],
     /// Few blocks are written again and again.
@@ -86,20 +92,22 @@ pub struct Script {
 impl Script {
     /// A story's.
     pub fn draw(rng: &mut fastrand::Rng) -> Script {
-        let weights = match rng.u8(..10) {
+        let weights = match rng.u8(..11) {
             // Much is carried forward, while its blocks are written again.
-            0..=2 => [10, 6, 6, 0, 4, 4, 1, 1, 1, 16, 0, 2, 0, 0, 0],
+            0..=2 => [10, 6, 6, 0, 4, 4, 1, 1, 1, 16, 0, 2, 0, 0, 0, 1, 0],
             // Slow reads, during which the ring laps.
-            3 => [4, 6, 6, 0, 16, 2, 1, 1, 2, 12, 0, 0, 0, 0, 0],
-            4 => [1, 2, 2, 0, 40, 1, 1, 1, 2, 20, 0, 0, 0, 0, 0],
+            3 => [4, 6, 6, 0, 16, 2, 1, 1, 2, 12, 0, 0, 0, 0, 0, 0, 0],
+            4 => [1, 2, 2, 0, 40, 1, 1, 1, 2, 20, 0, 0, 0, 0, 0, 0, 0],
             // Writes fail.
-            5 => [8, 8, 6, 2, 10, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0],
+            5 => [8, 8, 6, 2, 10, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0, 0, 0],
             // Volumes come and go.
-            6 => [4, 4, 4, 0, 8, 4, 1, 1, 2, 4, 0, 0, 2, 6, 6],
+            6 => [4, 4, 4, 0, 8, 4, 1, 1, 2, 4, 0, 0, 2, 6, 6, 1, 0],
             // Segments are cleaned ahead, of disks that fail now and then.
-            7 => [4, 4, 4, 0, 12, 2, 1, 1, 1, 2, 0, 4, 10, 0, 1],
+            7 => [4, 4, 4, 0, 12, 2, 1, 1, 1, 2, 0, 4, 10, 0, 1, 2, 0],
             // Flushes, between whose steps segments are cleaned and volumes come and go.
-            8 => [1, 3, 3, 0, 16, 1, 0, 0, 6, 0, 1, 5, 16, 1, 0],
+            8 => [1, 3, 3, 0, 16, 1, 0, 0, 6, 0, 1, 5, 16, 1, 0, 1, 0],
+            // What the pool lets go of is written past it.
+            9 => [2, 3, 3, 0, 14, 1, 0, 0, 6, 16, 0, 1, 2, 0, 0, 0, 8],
             _ => mixed(rng),
         };
         Script {
@@ -109,6 +117,7 @@ impl Script {
             segments: rng.u32(8..=9),
             weights,
             is_hot: rng.bool(),
+            zeroed_at_once: [1, 2, 3, BLOCKS as u64][rng.usize(..4)],
         }
     }
 
@@ -150,7 +159,9 @@ impl Script {
             11 => Step::FailDisks(rng.bool()),
             12 => Step::CleanAhead,
             13 => Step::Swap(volume, block, rng.u64(..)),
-            _ => Step::Grow(volume, rng.u64(1..1 << 40)),
+            14 => Step::Grow(volume, rng.u64(1..1 << 40)),
+            15 => Step::ZeroRest,
+            _ => Step::WritePast(volume, block, rng.u64(..)),
         }
     }
 
@@ -194,7 +205,7 @@ impl Script {
 
 /// Some of everything.
 fn mixed(rng: &mut fastrand::Rng) -> [u32; KINDS] {
-    let mut weights = [8, 8, 8, 0, 5, 2, 3, 2, 3, 4, 0, 0, 2, 0, 0];
+    let mut weights = [8, 8, 8, 0, 5, 2, 3, 2, 3, 4, 0, 0, 2, 0, 0, 1, 1];
     for weight in &mut weights {
         if rng.u8(..4) == 0 {
             *weight *= rng.u32(0..4);

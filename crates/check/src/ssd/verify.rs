@@ -67,14 +67,8 @@ impl Left {
 pub fn open_pool(
     device: &Arc<ShadowDevice>,
     disks: &[Arc<Disk>],
-    depth: u32,
-    seed: u64,
+    options: Options,
 ) -> Result<Log, String> {
-    let options = Options {
-        depth,
-        seed: Some(seed),
-        ..Options::default()
-    };
     let log = open(device.clone(), options).map_err(|error| format!("it did not open: {error}"))?;
     for (disk, volume) in disks.iter().zip(1..) {
         log.attach(volume, disk.clone());
@@ -134,8 +128,11 @@ impl Verifier<'_> {
         } else {
             "a power cut"
         };
-        let seed = self.next_seed();
-        let found = open_pool(&device, &disks, 1, seed).and_then(|log| {
+        let options = Options {
+            seed: Some(self.next_seed()),
+            ..Options::default()
+        };
+        let found = open_pool(&device, &disks, options).and_then(|log| {
             oracle.rows.check(&log.volumes())?;
             oracle.find(&read_all(&log, &disks)?)
         });

@@ -58,7 +58,6 @@ pub struct World {
     maintenance: Maintenance,
     moments: Arc<Mutex<Vec<ShadowState>>>,
     has_failed: bool,
-    /// Steps since.
     steps_failed: usize,
 }
 
@@ -121,7 +120,13 @@ impl World {
         let Crash { left, oracle } = crash;
         let disks = left.open_disks();
         let device = Arc::new(ShadowDevice::new(left.device));
-        let log = open_pool(&device, &disks, script.depth, seed)?;
+        let options = Options {
+            depth: script.depth,
+            seed: Some(seed),
+            zeroed_at_once_blocks: script.zeroed_at_once,
+            ..Options::default()
+        };
+        let log = open_pool(&device, &disks, options)?;
         let found = oracle.find(&read_all(&log, &disks)?)?;
         let rows = log.volumes();
         oracle.rows.check(&rows)?;
@@ -135,7 +140,7 @@ impl World {
             disks,
             log: Some(log),
             unit: script.unit,
-            oracle: Oracle::new(found, Rows::new(rows)),
+            oracle: Oracle::new(found, Rows::new(rows)).after(&oracle),
             flights: Vec::new(),
             tickets: VecDeque::new(),
             slow: None,
@@ -170,9 +175,11 @@ impl World {
             Step::WriteBack(volume) => self.write_back(*volume)?,
             Step::Recycle => self.recycle()?,
             Step::Forget(volume, block, seed) => self.forget((*volume, *block, *seed), verifier)?,
-            Step::CleanAhead => self.clean_ahead()?,
+            Step::CleanAhead => self.clean(Log::clean_ahead)?,
+            Step::ZeroRest => self.clean(Log::zero_rest)?,
             Step::Swap(volume, block, seed) => self.swap((*volume, *block, *seed), verifier)?,
             Step::Grow(volume, bytes) => self.grow(*volume, *bytes, verifier)?,
+            Step::WritePast(volume, block, seed) => self.write_past((*volume, *block, *seed)),
             Step::FailDisks(fails) => self.disks.iter().for_each(|disk| disk.set_fails(*fails)),
         }
         self.crash(verifier)?;
@@ -342,7 +349,9 @@ impl World {
     fn read_slowly(&mut self, volume: u32, block: u64) -> Result<(), String> {
         if let Some(slow) = self.slow.take() {
             let mut bytes = vec![0; PAGE_BYTES];
-            let read = self.log().finish_read(&slow.reading, &mut bytes);
+            let several = std::slice::from_ref(&slow.reading);
+            let read = self.log().finish_reads(several, &mut bytes).pop();
+            let read = read.expect("an answer for each");
             let read = read.map_err(|error| format!("a slow read: {error}"))?;
             if read.is_some() && !slow.seen.iter().any(|seen| **seen == bytes) {
                 return Err("a slow read sees what the block was at no time".into());
@@ -479,9 +488,16 @@ impl World {
         self.oracle.change(place(volume, block), &bytes);
     }
 
-    fn clean_ahead(&mut self) -> Result<(), String> {
+    /// As the file buffer does with what the pool does not have; it never discards that, and a range of zeroes may come back.
+    fn write_past(&mut self, (volume, block, seed): (u32, u64, u64)) {
+        if !self.oracle.was_zeroed(place(volume, block)) && !self.log().may_have(volume, block) {
+            self.others_write(volume, block, seed);
+        }
+    }
+
+    fn clean(&mut self, some: impl Fn(&Log) -> Result<bool, LogError>) -> Result<(), String> {
         self.end_turn();
-        match self.log().clean_ahead() {
+        match some(self.log()) {
             Ok(_) | Err(LogError::Backing { .. }) => Ok(()),
             Err(LogError::Poisoned { .. }) if self.has_failed => Ok(()),
             Err(error) => Err(error.to_string()),

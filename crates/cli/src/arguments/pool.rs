@@ -52,10 +52,9 @@ impl RedundancyMode {
 }
 
 /// What a pool lies on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MediumMode {
     /// Memory that is mapped: persistent memory, a DAX file, /dev/shm; a plain file is mapped too, page by page.
-    #[default]
     Page,
     /// A file on an SSD, or an SSD itself: written in groups with one flush each, and never mapped. One member, blocks of 4096
     /// bytes.
@@ -77,11 +76,14 @@ impl MediumMode {
 #[command(after_help = "Example:
   forebay create /dev/shm/forebay/pool --size 1G
   forebay create /mnt/pmem0/pool --size 64G --strict
-  forebay create /srv/ssd/pool --size 64G --medium ssd
+  forebay create /srv/ssd/pool --size 64G
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G --witness /srv/pool.witness
 
-The one on an SSD is durable by that disk's own flush: it survives a power loss, and needs 21.4 bytes of memory for each 4 KiB. \
+The third one is a plain file, so it is a pool on an SSD: a log that is durable by that disk's own flush, survives a power loss, and \
+needs 21.4 bytes of memory for each 4 KiB. --medium page maps the file, page by page, as pools on plain files were before; so are \
+those that ask for what only a mapped pool has (further members, --redundancy, --block-size, --strict, --no-checksums), that are \
+smaller than 9 MiB, or lie on btrfs, bcachefs or ZFS, and create says so. \
 The last one is a mirror: what is acknowledged is on two members, and the pool goes on when one of them dies. \
 If one of two is missing when the pool is opened, after a power loss say, the pool is refused until \
 --without-missing says that it is gone for good, or a witness that nobody went on without it; a mirror of three and more opens without one by itself. \
@@ -92,9 +94,10 @@ pub struct CreateOptions {
     /// Size of each member, like 512M or 1G.
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
-    /// What the pool lies on. What is there says it when the pool is opened again.
-    #[arg(long, value_enum, default_value_t)]
-    pub medium: MediumMode,
+    /// What the pool lies on; what is there says it when the pool is opened again [default: ssd on a plain file or a block
+    /// device, page on memory and DAX].
+    #[arg(long, value_enum)]
+    pub medium: Option<MediumMode>,
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,
@@ -114,7 +117,7 @@ pub struct CreateOptions {
     /// Do not keep checksums of blocks; the pool is then strict.
     #[arg(long)]
     pub no_checksums: bool,
-    /// Make a pool for tests: forebay fault may break it.
+    /// Make a pool for tests: forebay fault may break it, or of one on an SSD the disk behind it.
     #[arg(long)]
     pub test: bool,
     /// Overwrite what is there.

@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use forebay::{MediaKind, Pool, PoolOptions, SsdStats};
+use forebay::{Medium, Pool, PoolOptions, SsdStats};
 use forebay_command::{Failure, output, private_directory, size};
 use forebay_dax::DaxPool;
 use serde_json::json;
 
 use crate::arguments::{CreateOptions, RedundancyMode};
 use crate::{members, pool_report};
+
+/// A file of so many bytes takes a while to write.
+const LONG_TO_WRITE_BYTES: u64 = 1 << 30;
 
 /// Makes the pool.
 pub fn run(options: &CreateOptions) -> Result<(), Failure> {
@@ -26,7 +29,6 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     }
     let pool_options = PoolOptions::new(&options.pool, options.size)
         .members(&options.members)
-        .medium(options.medium.medium())
         .force(options.force)
         .block_bytes(block_bytes)
         .strict(options.strict || options.no_checksums)
@@ -35,6 +37,14 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         .redundancy(redundancy.redundancy())
         .runtime(options.trust.runtime())
         .witness(options.witness.clone());
+    let (medium, why_mapped) = match options.medium {
+        Some(medium) => (medium.medium(), None),
+        None => Pool::usual_medium(&pool_options),
+    };
+    let pool_options = pool_options.medium(medium);
+    if medium == Medium::Ssd {
+        note_that_it_is_written(options);
+    }
     let pool = Pool::create(&pool_options)?;
     let (stats, survives) = (pool.stats(), pool.survives());
     let witness = members::witness_report(&pool);
@@ -50,6 +60,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
             "witness": witness,
             "block_bytes": stats.block_bytes,
             "slots": stats.slots,
+            "why_mapped": why_mapped,
         });
         if let Some(ssd) = &stats.ssd {
             result["dram_bytes"] = stats.dram_bytes.into();
@@ -65,15 +76,28 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         size::shown(u64::from(stats.block_bytes))
     ));
     output::line(&format!("what is acknowledged there {survives}"));
-    match &stats.ssd {
-        Some(ssd) => say_costs(ssd, stats.dram_bytes),
-        None => hint_at_a_log(options, survives),
+    if let Some(ssd) = &stats.ssd {
+        say_costs(ssd, stats.dram_bytes);
+    }
+    if let Some(why) = why_mapped {
+        output::line(&format!(
+            "it is mapped page by page, as --medium page has it, since {why}"
+        ));
     }
     let has_witness = options.witness.is_some();
     if let Some(line) = on_a_death(redundancy, pool_options.paths().len(), has_witness) {
         output::line(&line);
     }
     Ok(())
+}
+
+/// A new file of an SSD pool is written once, which takes a while if it is large.
+fn note_that_it_is_written(options: &CreateOptions) {
+    let found = std::fs::metadata(&options.pool);
+    let is_made = found.map_or(true, |found| found.is_file() && options.force);
+    if is_made && options.size >= LONG_TO_WRITE_BYTES {
+        output::note("the file is written once now, all of it");
+    }
 }
 
 /// What a pool on an SSD costs.
@@ -84,18 +108,6 @@ fn say_costs(ssd: &SsdStats, dram_bytes: u64) {
         output::line(&format!(
             "a durable write of one block takes about {cost_us} us on that disk"
         ));
-    }
-}
-
-/// Where a plain file is mapped now, and nothing was asked for that only a mapped pool has.
-fn hint_at_a_log(options: &CreateOptions, survives: &str) {
-    let is_plain = survives == MediaKind::PlainFile.survives();
-    let needs_mapping = options.strict || options.no_checksums || options.test;
-    let is_usual = options.redundancy.is_none() && options.block_size == 4096;
-    if is_plain && is_usual && !needs_mapping && options.members.is_empty() {
-        output::line(
-            "if that disk is an SSD, --medium ssd makes a pool there that commits by one durable write and maps nothing",
-        );
     }
 }
 

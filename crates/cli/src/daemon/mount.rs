@@ -5,6 +5,7 @@
 //! then the pool is closed.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// Serves until told to stop.
 pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     start::prepare(arguments.log_level, arguments.log_format);
-    let notifier = Notifier::from_environment();
+    let notifier = Arc::new(Notifier::from_environment());
     notifier.send("STATUS=Opening the pool");
     let (sender, events) = channel();
     let on_end = {
@@ -75,7 +76,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     }
     end::forward_signals(sender.clone())?;
     let _watch = watch::start({
-        let buffer = std::sync::Arc::downgrade(mount.buffer());
+        let buffer = Arc::downgrade(mount.buffer());
         move || Some(watch::Seen::new(buffer.upgrade()?.stats()?, Vec::new()))
     });
     let directory = mount.directory().display();
@@ -93,6 +94,14 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     }
     output::line("ready");
     notifier.send("READY=1\nSTATUS=Serving");
+    // A pool that has failed takes no more writes until it is opened anew.
+    notifier.watch({
+        let buffer = Arc::downgrade(mount.buffer());
+        move || {
+            let stats = buffer.upgrade().and_then(|buffer| buffer.stats());
+            stats.is_some_and(|stats| !stats.poisoned)
+        }
+    });
     let limit = arguments
         .shutdown_deadline
         .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);

@@ -162,7 +162,7 @@ fn a_detach_that_is_called_off_leaves_the_disk_served() {
 
 #[test]
 fn settings_are_shown_changed_and_checked() {
-    let env = TestEnv::with_pool();
+    let env = TestEnv::with_mapped_pool();
     let daemon = env.serve_nbd(&["--dirty-high", "70"]);
     assert_eq!(env.ask(&["set", "POOL"])["dirty_high_per_mille"], 700);
     let set = env.ask(&[
@@ -206,7 +206,7 @@ fn settings_are_shown_changed_and_checked() {
 
 #[test]
 fn a_disk_grows_with_its_backing_and_a_pool_when_no_daemon_serves_it() {
-    let env = TestEnv::with_pool();
+    let env = TestEnv::with_mapped_pool();
     let daemon = env.serve_nbd(&[]);
     let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[7; 4096]).unwrap();
@@ -241,13 +241,13 @@ fn a_disk_grows_with_its_backing_and_a_pool_when_no_daemon_serves_it() {
 
 #[test]
 fn faults_are_for_test_pools_and_are_reported() {
-    let env = TestEnv::with_pool();
+    let env = TestEnv::with_mapped_pool();
     let daemon = env.serve_nbd(&[]);
     let flip = ["fault", "POOL", "flip-bit", "disk.img", "--block", "3"];
     env.refuses(&flip, 2, "real data");
     daemon.end();
 
-    let env = TestEnv::with_test_pool();
+    let env = TestEnv::with_mapped_test_pool();
     let daemon = env.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);
     assert_eq!(env.run(&flip).code, 2, "the block is not cached");
     let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();

@@ -72,7 +72,7 @@ fn a_disk_in_use_is_given_up_at_the_deadline_with_exit_code_6() {
 
 #[test]
 fn a_request_that_hangs_is_given_up_at_the_deadline_and_what_was_acknowledged_stays() {
-    let env = TestEnv::with_test_pool();
+    let env = TestEnv::with_mapped_test_pool();
     let daemon = env.serve_nbd(&["--shutdown-deadline", "1"]);
     let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
     env.ask(&[&fail[..], &["18446744073709551615"]].concat());
@@ -165,7 +165,7 @@ fn clients_of_the_control_socket_do_not_hold_the_end_up() {
 
 #[test]
 fn the_second_signal_ends_at_once_while_a_client_of_one_of_two_servers_hangs() {
-    let env = TestEnv::with_test_pool();
+    let env = TestEnv::with_mapped_test_pool();
     let second = format!("unix:{}", env.path("second.sock").display());
     let daemon = env.serve_nbd(&["--nbd", &second]);
     let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];

@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::test_env::{DISK_BYTES, Daemon, TestEnv};
+use crate::test_env::{DISK_BYTES, Daemon, TestEnv, on_ssd, skip};
 use forebay_harness::nbd::Client;
 
 /// Lets the daemon have so many bytes of addresses more than it has, or as many as it likes.
@@ -21,6 +21,13 @@ fn leave_memory(daemon: &Daemon, more: Option<u64>) {
 
 #[test]
 fn a_request_that_there_is_no_memory_for_is_refused_and_does_not_end_the_daemon() {
+    if on_ssd() {
+        skip(
+            "a_request_that_there_is_no_memory_for",
+            "needs a pool in memory",
+        );
+        return;
+    }
     let env = TestEnv::with_pool();
     let daemon = env.serve_nbd(&[]);
     let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();

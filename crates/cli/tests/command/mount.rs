@@ -153,7 +153,7 @@ fn what_cannot_be_mounted_is_refused_and_named() {
     let daemon = mount(&env, &[]);
     for (data, directory, pool, code, part) in [
         ("./data", "./second", "./second pool", 4, "served already"),
-        ("./other", "./second", "POOL", 4, "has it open"),
+        ("./other", "./second", "POOL", 4, " open"),
         ("./data", "./data/inner", "POOL", 2, "within itself"),
         ("./data", "./data", "POOL", 2, "within itself"),
         ("./data", "./second", "./data/pool", 2, "put it elsewhere"),

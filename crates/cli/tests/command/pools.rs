@@ -4,11 +4,14 @@ use crate::test_env::{Outcome, SERVE_NBD, TestEnv};
 
 #[test]
 fn create_says_what_the_medium_survives_and_overwrites_nothing() {
-    let env = TestEnv::with_pool();
+    let env = TestEnv::with_mapped_pool();
     let again = env.run(&["create", "POOL", "--size", "8M"]);
     assert_ne!(again.code, 0);
     assert!(again.stderr.contains("pool"), "{}", again.stderr);
-    let forced = env.run(&["create", "POOL", "--size", "8M", "--force"]);
+    let forced = [
+        "create", "POOL", "--size", "8M", "--force", "--medium", "page",
+    ];
+    let forced = env.run(&forced);
     assert_eq!(forced.code, 0, "{}", forced.stderr);
     assert!(
         forced.stdout.contains("survives a killed process"),

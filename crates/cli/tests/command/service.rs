@@ -26,9 +26,22 @@ fn next_with(manager: &UnixDatagram, part: &str) -> String {
 
 #[test]
 fn the_service_manager_hears_of_readiness_of_life_and_of_the_end() {
+    hears_all(&TestEnv::with_pool(), SERVE_NBD);
+}
+
+#[test]
+fn the_service_manager_hears_the_same_of_a_mount() {
+    if skips_without_fuse("the_service_manager_hears_the_same_of_a_mount") {
+        return;
+    }
     let env = TestEnv::with_pool();
+    std::fs::create_dir(env.path("data")).unwrap();
+    hears_all(&env, &["mount", "./data", "MOUNT", "--pool", "POOL"]);
+}
+
+fn hears_all(env: &TestEnv, arguments: &[&str]) {
     let manager = UnixDatagram::bind(env.path("notify")).unwrap();
-    let mut command = env.command(SERVE_NBD);
+    let mut command = env.command(arguments);
     command
         .env("NOTIFY_SOCKET", env.path("notify"))
         .env("WATCHDOG_USEC", "100000");

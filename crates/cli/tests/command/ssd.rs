@@ -59,13 +59,79 @@ fn what_it_lacks_is_refused() {
     refuses(&["--redundancy", "checksum"], "no redundancy");
     refuses(&["--block-size", "8K"], "blocks of 4096 bytes");
     refuses(&["--strict"], "cannot be strict");
-    refuses(&["--test"], "broken on purpose");
     assert!(!env.path("other").exists());
     env.refuses(&["resize", "POOL", "--size", "64M"], 2, "does not grow");
     let daemon = env.serve_nbd(&[]);
     env.refuses(&["scrub", "start", "POOL"], 2, "forebay check");
     daemon.end();
     env.refuses(&["member", "fail", "POOL", "0"], 2, "no mirror");
+}
+
+/// What a plain file becomes where nobody says it, and why it is mapped where it is.
+#[test]
+fn a_plain_file_was_mapped_although_it_can_have_a_log() {
+    let Some(env) = env("a_plain_file_was_mapped_although_it_can_have_a_log") else {
+        return;
+    };
+    let make = |name: &str, size: &str, more: &[&str]| {
+        env.ask(&[&["create", name, "--size", size], more].concat())
+    };
+    assert_eq!(make("./plain", "16M", &[])["medium"], "ssd");
+    assert_eq!(make("./test", "16M", &["--test"])["medium"], "ssd");
+    let is_mapped = |made: Value, why: &str| {
+        assert_eq!(made["medium"], "memory", "{made}");
+        let told = made["why_mapped"].as_str().unwrap_or_default();
+        assert!(told.contains(why), "{made}");
+    };
+    is_mapped(make("./small", "8M", &[]), "9 MiB");
+    is_mapped(make("./large", "16M", &["--block-size", "8K"]), "4096");
+    is_mapped(make("./strict", "16M", &["--strict"]), "checksums");
+    is_mapped(make("./one", "16M", &["--member", "./two"]), "one member");
+    is_mapped(make("./page", "16M", &["--medium", "page"]), "");
+    env.refuses(
+        &["create", "./no", "--size", "8M", "--medium", "ssd"],
+        3,
+        "8388608",
+    );
+    env.refuses(&["create", "./plain", "--size", "16M"], 3, "exists");
+    let said = env.run(&["create", "./plain", "--size", "16M", "--force"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for part in ["power loss", "of memory", "durable write"] {
+        assert!(said.stdout.contains(part), "{}", said.stdout);
+    }
+    let said = env.run(&["create", "./tiny", "--size", "4M"]).stdout;
+    assert!(said.contains("it is mapped page by page"), "{said}");
+}
+
+/// Memory stays mapped.
+#[test]
+fn a_file_in_memory_became_a_log() {
+    let env = TestEnv::new();
+    let made = env.ask(&["create", "POOL", "--size", "16M"]);
+    let is_in_memory = std::path::Path::new("/dev/shm").is_dir() && !crate::test_env::on_ssd();
+    assert_eq!(made["medium"] == "memory", is_in_memory, "{made}");
+    assert!(made["why_mapped"].is_null(), "{made}");
+}
+
+/// Its backing fails on request; it is itself not broken.
+#[test]
+fn a_pool_for_tests_has_its_backing_fail() {
+    let Some(env) = env("a_pool_for_tests_has_its_backing_fail") else {
+        return;
+    };
+    env.ask(&["create", "POOL", "--size", "16M", "--force", "--test"]);
+    let daemon = env.serve_nbd(&[]);
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+    client.write(0, &content(0)).unwrap();
+    env.ask(&["fault", "POOL", "fail-backing", "disk.img", "--writes", "1"]);
+    assert_eq!(env.run(&["flush", "POOL"]).code, 1);
+    env.ask(&["flush", "POOL"]);
+    assert_eq!(env.ask(&["stat", "POOL"])["dirty_blocks"], 0);
+    let flip = ["fault", "POOL", "flip-bit", "disk.img", "--block", "0"];
+    env.refuses(&flip, 2, "--medium page --test");
+    drop(client);
+    daemon.end();
+    assert_eq!(&fs::read(env.path("disk.img")).unwrap()[..4096], content(0));
 }
 
 /// What was acknowledged before a kill is there, also while the ring laps.

@@ -22,6 +22,11 @@ pub const SERVE_NBD: &[&str] = &[
     "NBD",
 ];
 
+/// Whether pools are to lie on plain files of a disk, and so on an SSD.
+pub fn on_ssd() -> bool {
+    std::env::var_os("FOREBAY_TEST_SSD").is_some()
+}
+
 /// A directory with a pool and a backing, in memory where there is such a place.
 pub struct TestEnv {
     pub directory: tempfile::TempDir,
@@ -30,7 +35,7 @@ pub struct TestEnv {
 impl TestEnv {
     pub fn new() -> Self {
         let shared_memory = Path::new("/dev/shm");
-        let directory = if shared_memory.is_dir() {
+        let directory = if shared_memory.is_dir() && !on_ssd() {
             tempfile::tempdir_in(shared_memory)
         } else {
             tempfile::tempdir()
@@ -50,9 +55,23 @@ impl TestEnv {
         TestEnv::with_pool_of(&["--size", "8M", "--test"])
     }
 
+    /// For what only a mapped pool has, or does at once.
+    pub fn with_mapped_pool() -> Self {
+        TestEnv::with_pool_of(&["--size", "8M", "--medium", "page"])
+    }
+
+    pub fn with_mapped_test_pool() -> Self {
+        TestEnv::with_pool_of(&["--size", "8M", "--test", "--medium", "page"])
+    }
+
     fn with_pool_of(options: &[&str]) -> Self {
         let env = TestEnv::new();
-        let arguments = [&["create", "POOL"], options].concat();
+        let mut arguments = [&["create", "POOL"], options].concat();
+        if on_ssd() && !options.contains(&"--medium") {
+            // Of less there is none.
+            let size = arguments.iter().position(|one| *one == "8M");
+            arguments[size.unwrap()] = "16M";
+        }
         let created = env.run(&arguments);
         assert_eq!(created.code, 0, "{}", created.stderr);
         env

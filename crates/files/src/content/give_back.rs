@@ -87,7 +87,12 @@ impl Content {
         let block_bytes = self.shared.volume.block_size() as u64;
         let size_bytes = self.target.size_bytes();
         let mut held = pooled.blocks.to_vec();
-        held.retain(|block| block * block_bytes < size_bytes && self.is_held(state, *block));
+        // What the pool has let go of is in the page cache; what comes back with a crash is the same, and the row says what is newer.
+        let has = |block: u64| {
+            let place = pooled.place(block);
+            place.is_some_and(|place| self.shared.volume.has(place))
+        };
+        held.retain(|block| block * block_bytes < size_bytes && has(*block));
         let mut bytes = Vec::new();
         for run in held.chunk_by(|one, next| one + 1 == *next) {
             for part in run.chunks((HANDED_OVER_AT_ONCE / block_bytes) as usize) {

@@ -22,7 +22,11 @@ impl Content {
     /// is then all that there is.
     pub(super) fn join_pool(&self, state: &mut State) -> bool {
         if state.pooled.is_none() && !state.is_unlinked {
+            let volume = &self.shared.volume;
+            let was_whole = volume.check_durable().is_ok();
             state.pooled = self.new_row().unwrap_or(None);
+            // The pool has failed meanwhile: after a crash there may be a row all the same.
+            state.may_have_row |= was_whole && volume.check_durable().is_err();
             state.unsynced.size &= state.pooled.is_none();
         }
         state.pooled.is_some()
@@ -62,12 +66,15 @@ impl Content {
             row: number,
             size_bytes,
             segments: Vec::new(),
+            unsaid_segments: Vec::new(),
             blocks: BlockMap::default(),
+            has_blocks_behind: false,
         }))
     }
 
     /// Finds segments for these blocks of the file; those that are new become known with the
-    /// transaction. They are mapped already: write-back may come right after the commit.
+    /// transaction, or with the next one that is committed. They are mapped already: write-back may come
+    /// right after the commit.
     pub(super) fn add_segments(
         &self,
         pooled: &mut Pooled,
@@ -84,15 +91,15 @@ impl Content {
             let Some(segment) = shared.segments.take() else {
                 return Err(io::Error::from_raw_os_error(libc::ENOSPC));
             };
-            let owner = Owner {
-                id: pooled.id,
-                part,
-            };
-            segments::write_owner(transaction, segment, Some(owner))?;
             let target = self.target.clone();
             shared.store.map(segment, Mapping { target, part });
-            // Known from here on: if the commit fails, the next write says so again.
             pooled.segments.push((part, segment));
+            pooled.unsaid_segments.push((part, segment));
+        }
+        let id = pooled.id;
+        for (part, segment) in &pooled.unsaid_segments {
+            let owner = Owner { id, part: *part };
+            segments::write_owner(transaction, *segment, Some(owner))?;
         }
         Ok(())
     }

@@ -8,7 +8,9 @@
 //! * a block that the pool holds is changed in the pool only, so the pool's copy is the newest;
 //! * bytes of such a block behind the file's end are zero;
 //! * the backing's file is never longer than ours, so what it gains reads as zeroes;
-//! * bytes that are neither in the pool nor durable in the backing are in `unsynced`.
+//! * bytes that are neither in the pool nor durable in the backing are in `unsynced`;
+//! * once the pool has failed, nothing of a file that it has or may have is acknowledged;
+//! * before a file grows, the pool has nothing behind its end.
 
 mod attributes;
 mod give_back;
@@ -56,6 +58,8 @@ struct State {
     is_handed_over: bool,
     /// Where the pool has it, if it does.
     pooled: Option<Pooled>,
+    /// The pool failed while the file was given a row, which may be there after a crash.
+    may_have_row: bool,
     unsynced: Unsynced,
     /// Failed syncs of the backing that callers were told of.
     failures_told: u64,

@@ -13,8 +13,12 @@ pub(super) struct Pooled {
     pub(super) size_bytes: u64,
     /// Part of the file and segment; few.
     pub(super) segments: Vec<(u64, u32)>,
+    /// Those of them that the table does not tell of yet: the next transaction says so.
+    pub(super) unsaid_segments: Vec<(u64, u32)>,
     /// Blocks of the file, by their numbers in the file.
     pub(super) blocks: BlockMap,
+    /// Some of them may lie behind the end: a cut has not let go of them yet.
+    pub(super) has_blocks_behind: bool,
 }
 
 impl Pooled {

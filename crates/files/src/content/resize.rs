@@ -28,7 +28,8 @@ impl Content {
         } else if size_bytes < self.target.size_bytes() {
             self.cut_pooled(&mut state, size_bytes)
         } else {
-            self.grow_pooled(&mut state, size_bytes)
+            let finished = self.finish_cut(&mut state);
+            finished.and_then(|()| self.grow_pooled(&mut state, size_bytes))
         };
         if result.is_ok() {
             self.target.times.written();
@@ -87,7 +88,7 @@ impl Content {
         let shared = &self.shared;
         let block_bytes = shared.volume.block_size() as u64;
         let (tail, within) = (size_bytes / block_bytes, size_bytes % block_bytes);
-        let is_tail_held = within > 0 && self.is_held(state, tail);
+        let is_tail_held = within > 0 && self.is_held(state, tail)?;
         let pooled = state.pooled.as_mut().expect("it is in the pool");
         let cut = Cut {
             row: pooled.row,
@@ -118,16 +119,36 @@ impl Content {
         }
         transaction.commit().map_err(from_pool)?;
         pooled.size_bytes = size_bytes;
+        pooled.has_blocks_behind = true;
         state.room.cut(size_bytes);
         state.unsynced.ranges.cut(size_bytes);
         let truncated = self.target.truncate(size_bytes, Some(cut));
-        let first = size_bytes.div_ceil(block_bytes);
-        let behind: Vec<u64> = pooled.blocks.to_vec();
-        let behind = &behind[behind.partition_point(|block| *block < first)..];
-        let places = pooled.places(behind);
-        shared.volume.forget_blocks(places).map_err(from_pool)?;
-        pooled.blocks.cut(first);
+        self.finish_cut(state)?;
         truncated
+    }
+
+    /// The pool forgets the blocks that a cut has left behind the end, durably. One that found no room for that is finished before
+    /// the file grows, which would show what was cut away.
+    pub(super) fn finish_cut(&self, state: &mut State) -> io::Result<()> {
+        let Some(pooled) = &mut state.pooled else {
+            return Ok(());
+        };
+        if !pooled.has_blocks_behind {
+            return Ok(());
+        }
+        let volume = &self.shared.volume;
+        let first = self
+            .target
+            .size_bytes()
+            .div_ceil(volume.block_size() as u64);
+        let blocks = pooled.blocks.to_vec();
+        let behind = &blocks[blocks.partition_point(|block| *block < first)..];
+        volume
+            .forget_blocks(pooled.places(behind))
+            .map_err(from_pool)?;
+        pooled.blocks.cut(first);
+        pooled.has_blocks_behind = false;
+        Ok(())
     }
 
     /// As `fallocate`.
@@ -142,6 +163,7 @@ impl Content {
             return Ok(self.target.allocate(mode, offset, len_bytes)?);
         }
         self.take_back(&mut state)?;
+        self.finish_cut(&mut state)?;
         let only_reserves = FallocateFlags::KEEP_SIZE.contains(mode);
         if !only_reserves {
             // What is in the pool would be in the way.

@@ -30,6 +30,7 @@ impl Content {
             // Nothing of it need survive.
             return Ok(());
         }
+        self.check_decided(&state)?;
         if kind == SyncKind::Data && unsynced.attributes && self.has_only_attributes(&state) {
             return Ok(());
         }
@@ -54,8 +55,9 @@ impl Content {
             if absorbed.is_ok() {
                 return Ok(());
             }
-            // The pool is full or refuses writes: the backing may still do.
+            // The pool is full: the backing may still do.
         }
+        self.check_decided(&state)?;
         let kind = state.unsynced.sync_kind(kind);
         let taken = std::mem::take(&mut state.unsynced);
         state.syncs_under_way += 1;
@@ -91,8 +93,19 @@ impl Content {
         }
     }
 
+    /// Fails once the pool has failed, if it has something of the file, or may have: what its last writes were to bring is there
+    /// after a crash, or not, and would be put over what only the backing has. To be asked before anything is acknowledged that
+    /// the backing alone has.
+    fn check_decided(&self, state: &State) -> io::Result<()> {
+        match state.pooled.is_some() || state.may_have_row {
+            true => self.shared.volume.check_durable().map_err(from_pool),
+            false => Ok(()),
+        }
+    }
+
     /// Makes the backing's file durable while the file is locked.
     pub(super) fn sync_backing_locked(&self, state: &mut State) -> io::Result<()> {
+        self.check_decided(state)?;
         let kind = state.unsynced.sync_kind(SyncKind::Data);
         self.sync_descriptor(kind)?;
         let attributes = state.unsynced.attributes && kind == SyncKind::Data;

@@ -8,8 +8,6 @@ use super::{Content, State};
 use crate::errors::from_pool;
 use crate::mutants::{Mutant, mutated};
 
-/// After so many bytes without a sync, a file is not worth the pool.
-const COLD_AFTER_BYTES: u64 = 8 << 20;
 /// Blocks of the tables that ride in a transaction beside the data, and the data's ragged ends.
 const BLOCKS_BESIDE: u64 = 6;
 
@@ -53,11 +51,12 @@ impl Content {
             };
         }
         self.take_back(state)?;
+        self.finish_cut(state)?;
         if !durable && state.is_hot {
             let len = data.len() as u64;
             let unasked = self.unasked_bytes.load(Ordering::Relaxed) + len;
             self.unasked_bytes.store(unasked, Ordering::Relaxed);
-            state.is_hot = unasked <= COLD_AFTER_BYTES;
+            state.is_hot = unasked <= self.shared.cold_after_bytes;
         }
         if durable && state.unsynced.everything {
             // What is not durable may be that the file was cut: that goes first.
@@ -133,7 +132,9 @@ impl Content {
             return Ok(());
         }
         let mut transaction = volume.begin();
-        if pooled.place(blocks.start).is_none() || pooled.place(blocks.end - 1).is_none() {
+        let is_placed = |block| pooled.place(block).is_some();
+        let are_placed = is_placed(blocks.start) && is_placed(blocks.end - 1);
+        if !are_placed || !pooled.unsaid_segments.is_empty() {
             self.add_segments(pooled, blocks.clone(), &mut transaction)?;
         }
         let (mut at, mut rest) = (offset, data);
@@ -166,6 +167,7 @@ impl Content {
         }
         self.target.grown_to(size_bytes);
         pooled.size_bytes = size_bytes;
+        pooled.unsaid_segments.clear();
         blocks.for_each(|block| pooled.blocks.insert(block));
         Ok(())
     }
@@ -212,9 +214,9 @@ impl Content {
         let end = offset + data.len() as u64;
         let mut at = offset;
         while at < end {
-            let is_held = self.is_held(state, at / block_bytes);
+            let is_held = self.is_held(state, at / block_bytes)?;
             let mut next = at / block_bytes + 1;
-            while next * block_bytes < end && self.is_held(state, next) == is_held {
+            while next * block_bytes < end && self.is_held(state, next)? == is_held {
                 next += 1;
             }
             let part_end = (next * block_bytes).min(end);
@@ -228,15 +230,14 @@ impl Content {
         Ok(())
     }
 
-    /// Whether the pool holds this block now. If not, it will not until a write puts it there.
-    pub(super) fn is_held(&self, state: &State, block: u64) -> bool {
-        let Some(pooled) = &state.pooled else {
-            return false;
+    /// Whether the pool holds this block now, or may after a crash. If not, it will not until a write puts it there.
+    pub(super) fn is_held(&self, state: &State, block: u64) -> io::Result<bool> {
+        let pooled = state.pooled.as_ref();
+        let pooled = pooled.filter(|pooled| pooled.blocks.contains(block));
+        let Some(place) = pooled.and_then(|pooled| pooled.place(block)) else {
+            return Ok(false);
         };
-        pooled.blocks.contains(block)
-            && pooled
-                .place(block)
-                .is_some_and(|place| self.shared.volume.is_resident(place..place + 1))
+        self.shared.volume.may_have(place).map_err(from_pool)
     }
 
     fn write_page_cache(&self, state: &mut State, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -15,6 +15,8 @@ pub struct DeviceCounters {
     pub reads: u64,
     /// Pages read.
     pub pages_read: u64,
+    /// System calls that these took, where there are any.
+    pub read_calls: u64,
 }
 
 impl DeviceCounters {
@@ -27,6 +29,7 @@ impl DeviceCounters {
             flushes: self.flushes - before.flushes,
             reads: self.reads - before.reads,
             pages_read: self.pages_read - before.pages_read,
+            read_calls: self.read_calls - before.read_calls,
         }
     }
 }
@@ -39,6 +42,7 @@ pub struct Counters {
     flushes: AtomicU64,
     reads: AtomicU64,
     pages_read: AtomicU64,
+    read_calls: AtomicU64,
 }
 
 impl Counters {
@@ -57,8 +61,14 @@ impl Counters {
 
     /// A read of so many pages.
     pub fn note_read(&self, pages: u64) {
-        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.note_reads(1, pages, 1);
+    }
+
+    /// Reads of so many pages by so many system calls.
+    pub fn note_reads(&self, reads: u64, pages: u64, calls: u64) {
+        self.reads.fetch_add(reads, Ordering::Relaxed);
         self.pages_read.fetch_add(pages, Ordering::Relaxed);
+        self.read_calls.fetch_add(calls, Ordering::Relaxed);
     }
 
     /// As they are now.
@@ -70,6 +80,7 @@ impl Counters {
             flushes: load(&self.flushes),
             reads: load(&self.reads),
             pages_read: load(&self.pages_read),
+            read_calls: load(&self.read_calls),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A file or a block device: direct, locked, and durable by the request.
 
-use super::{Counters, Device, DeviceCounters};
+use super::ring::Rings;
+use super::{Came, Counters, Device, DeviceCounters, PageRead};
 use crate::error::{LogError, Result};
 use crate::page::{PAGE_BYTES, Pages};
 use forebay_pmem::{Opening, open_own};
@@ -34,6 +35,7 @@ pub struct FileDevice {
     path: PathBuf,
     pages: u64,
     counters: Counters,
+    rings: Rings,
 }
 
 impl FileDevice {
@@ -83,6 +85,13 @@ impl FileDevice {
         FileDevice::prepare(file, path)?.sized()
     }
 
+    /// The same device, of which several reads are made one after the other: no descriptor is opened later.
+    #[must_use]
+    pub fn without_rings(mut self) -> FileDevice {
+        self.rings = Rings::none();
+        self
+    }
+
     /// The same file once more, for reads of any bytes, whatever its path leads to by now.
     ///
     /// # Errors
@@ -92,12 +101,29 @@ impl FileDevice {
         same.map_err(self.failed("open it to look what is on it"))
     }
 
+    /// Why no pool can be made at `path`, in words, as `probe` shows it, an empty file of the same directory; none if one can.
+    ///
+    /// A durable write is tried: some file systems take direct I/O as a setting and then refuse it.
+    #[must_use]
+    pub fn obstacle(probe: File, path: &Path) -> Option<String> {
+        let tried = FileDevice::prepare(probe, path).and_then(|device| {
+            device.reserve(PAGE_BYTES as u64)?;
+            let written = device.write_durable(0, &[&Pages::zeroed(1)]);
+            written.map_err(device.failed("try a durable write beside it"))
+        });
+        tried.err().map(|error| match error {
+            LogError::Unsuitable { reason, .. } => reason,
+            error => error.to_string(),
+        })
+    }
+
     fn prepare(file: File, path: &Path) -> Result<FileDevice> {
         let device = FileDevice {
             file: exclusive(file, path)?,
             path: path.to_owned(),
             pages: 0,
             counters: Counters::default(),
+            rings: Rings::default(),
         };
         device.lock()?;
         device.refuse_file_system()?;
@@ -282,6 +308,25 @@ impl Device for FileDevice {
         self.file.read_exact_at(&mut aligned, offset)?;
         out.copy_from_slice(&aligned[..out.len()]);
         Ok(())
+    }
+
+    fn read_many(&self, reads: &mut [PageRead<'_>], came: &mut Came<'_>) {
+        let is_aligned = |read: &PageRead<'_>| read.out.as_ptr().addr().is_multiple_of(PAGE_BYTES);
+        assert!(reads.iter().all(is_aligned), "direct reads are aligned");
+        // One alone costs less without a ring.
+        if reads.len() > 1
+            && let Some(calls) = self.rings.read(&self.file, reads, came)
+        {
+            let bytes: usize = reads.iter().map(|read| read.out.len()).sum();
+            let pages = (bytes / PAGE_BYTES) as u64;
+            self.counters.note_reads(reads.len() as u64, pages, calls);
+            return;
+        }
+        for (number, read) in reads.iter_mut().enumerate() {
+            if self.read(read.page, read.out).is_ok() {
+                came(number, read.out);
+            }
+        }
     }
 
     fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {

@@ -8,14 +8,33 @@ mod counters;
 mod file;
 mod measure;
 mod private;
+mod ring;
 
 pub use counters::{Counters, DeviceCounters};
 pub use file::FileDevice;
 pub use measure::durable_write_cost;
 pub use private::PrivateDevice;
 
+use crate::page::PAGE_BYTES;
 use std::io;
 use std::path::Path;
+
+/// One of several reads: whole pages from `page` on.
+pub struct PageRead<'o> {
+    /// The first page.
+    pub page: u64,
+    /// Where they go, aligned to a page.
+    pub out: &'o mut [u8],
+}
+
+/// Is told of one of several reads that it was read whole: its number, and its bytes.
+pub type Came<'c> = dyn FnMut(usize, &[u8]) + 'c;
+
+impl PageRead<'_> {
+    pub(crate) fn offset(&self) -> u64 {
+        self.page * PAGE_BYTES as u64
+    }
+}
 
 /// A file, a block device, or its shadow.
 pub trait Device: Send + Sync {
@@ -28,6 +47,15 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// The system's.
     fn read(&self, page: u64, out: &mut [u8]) -> io::Result<()>;
+    /// Several reads, as many at once as the device does well. `came` is told the number and the bytes of each that was read whole,
+    /// while others are under way. Those that it is not told of are to be read again, by themselves: then each says why not.
+    fn read_many(&self, reads: &mut [PageRead<'_>], came: &mut Came<'_>) {
+        for (number, read) in reads.iter_mut().enumerate() {
+            if self.read(read.page, read.out).is_ok() {
+                came(number, read.out);
+            }
+        }
+    }
     /// Writes `parts`, whole aligned pages, one after the other from `page` on. When it returns, they are durable; nothing that
     /// was written before is durable by it.
     ///

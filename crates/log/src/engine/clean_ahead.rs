@@ -25,13 +25,19 @@ impl Log {
         let Some((mut recycling, end)) = self.sealed_segment(from)? else {
             return self.catch_up(&mut maintained);
         };
-        let failures = self.clean_volumes(&mut recycling)?;
+        let cleaned = self.clean_volumes(&mut recycling)?;
         self.cleaned.store(from + 1, Ordering::Release);
-        for volume in failures.keys() {
+        for volume in cleaned.failures.keys() {
             maintained.note_behind(*volume);
         }
+        if !mutated(Mutant::SsdCleanedPastRest) {
+            // Its point stays below a range of which a piece is not zeroed.
+            for volume in &cleaned.unfinished {
+                maintained.note_behind(*volume);
+            }
+        }
         self.advance_points(&maintained, &recycling, end);
-        match failures.into_values().next() {
+        match cleaned.failures.into_values().next() {
             Some(error) => Err(error),
             None => Ok(true),
         }
@@ -46,7 +52,12 @@ impl Log {
             .collect();
         let mut failure = None;
         for volume in &behind {
-            match self.write_back_whole(maintained, *volume) {
+            // Long ranges first, piece by piece.
+            let caught_up = match self.has_long_ranges(*volume) {
+                true => self.zero_piece(*volume).map(drop),
+                false => self.write_back_whole(maintained, *volume),
+            };
+            match caught_up {
                 Ok(()) => {}
                 Err(
                     error @ (LogError::Backing { .. }
@@ -80,8 +91,8 @@ impl Log {
         let Some(mut recycling) = self.begin_recycling()? else {
             return Ok(false);
         };
-        let failures = self.clean_volumes(&mut recycling)?;
-        failures.into_values().next().map_or(Ok(true), Err)
+        let cleaned = self.clean_volumes(&mut recycling)?;
+        cleaned.failures.into_values().next().map_or(Ok(true), Err)
     }
 
     /// Everything below `end` is on the backings that took everything, or is overwritten by something that is dirty and newer.

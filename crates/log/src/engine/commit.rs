@@ -3,7 +3,7 @@
 //! The thread that finds none leading leads. It waits a moment until as many have joined as the last group had, writes the
 //! group itself, publishes it, wakes its members, and hands the lead to one member of the next group.
 
-use super::core::Log;
+use super::core::{Log, State};
 use super::join::{Base, Class, Joined, Ready};
 use super::waiter::{Outcome, Ticket};
 use crate::error::{LogError, Result};
@@ -16,6 +16,27 @@ use std::time::{Duration, Instant};
 
 /// A leader waits no longer than this for company.
 const COMPANY_WAIT_MAX: Duration = Duration::from_micros(60);
+
+impl State {
+    /// Refuses if any of these blocks is dirty, staged or to be zeroed.
+    pub(crate) fn check_clean(&self, first: Key, count: u64) -> Result<()> {
+        let entries = self.table.in_range(first, count);
+        let is_dirty = entries.iter().any(|entry| !entry.is_clean())
+            || self.pending.has_any(first, count)
+            || self.zeroed.overlaps(first, count);
+        match is_dirty {
+            true => Err(not_on_backing(first)),
+            false => Ok(()),
+        }
+    }
+}
+
+fn not_on_backing(first: Key) -> LogError {
+    LogError::Transaction(format!(
+        "blocks of volume {} from {} on are not on their backing yet; write them back first",
+        first.volume, first.block
+    ))
+}
 
 impl Log {
     /// Commits a transaction: when it returns, all of it is durable and every reader sees it.
@@ -191,7 +212,7 @@ impl Log {
             pages: Arc::new(pages),
             is_fill: true,
         };
-        self.join(&mut state, ready, Class::Usual).map(Some)
+        self.join(&mut state, ready, Class::User).map(Some)
     }
 
     /// Lets go of blocks, which are as their backing has them from then on. None of them may be dirty or staged.
@@ -206,15 +227,9 @@ impl Log {
             block: first,
         };
         let mut state = self.lock();
-        let entries = state.table.in_range(first, count);
-        let is_dirty = entries.iter().any(|entry| !entry.is_clean())
-            || state.pending.has_any(first, count)
-            || state.zeroed.overlaps(first, count);
-        if is_dirty || count == 0 {
-            return Err(LogError::Transaction(format!(
-                "blocks of volume {volume} from {} on are not on their backing yet; write them back first",
-                first.block
-            )));
+        state.check_clean(first, count)?;
+        if count == 0 {
+            return Err(not_on_backing(first));
         }
         let element = Element {
             key: first,

@@ -7,7 +7,8 @@ use crate::backing::Backing;
 use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
-use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
+use crate::page::PAGE_BYTES;
+use crate::state::{LiveCounts, Pending, Progress, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -24,6 +25,11 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Pages of a segment, for `create`; by the device's size if none.
     pub segment_pages: Option<u32>,
+    /// Blocks of ranges of zeroes that a backing is to zero in one turn; a longer range is zeroed piece by piece. 64 MiB by default: a
+    /// disk that has to be written with zeroes is done with that in a second or two.
+    pub zeroed_at_once_blocks: u64,
+    /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
+    pub is_test: bool,
 }
 
 impl Default for Options {
@@ -33,6 +39,8 @@ impl Default for Options {
             gathers: true,
             seed: None,
             segment_pages: None,
+            zeroed_at_once_blocks: (64 << 20) / PAGE_BYTES as u64,
+            is_test: false,
         }
     }
 }
@@ -81,6 +89,8 @@ pub(crate) struct State {
     pub(crate) tail: u64,
     /// The same, as a durable record says: only these are written over.
     pub(crate) tail_durable: u64,
+    /// Segments that stay free beside those that recycling needs.
+    pub(crate) kept_back: u64,
     pub(crate) points: CleanPoints,
     /// The points that a durable record of the head, its header or a summary has.
     pub(crate) points_recorded: CleanPoints,
@@ -95,12 +105,14 @@ pub(crate) struct State {
     /// How long its write took.
     pub(crate) last_write: Duration,
     pub(crate) tallies: Tallies,
+    pub(crate) progress: Progress,
 }
 
 /// A pool's log, open.
 pub struct Log {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) uuid: u128,
+    pub(crate) is_test: bool,
     pub(crate) geometry: Geometry,
     pub(crate) incarnation: IncarnationLine,
     pub(crate) options: Options,
@@ -113,6 +125,8 @@ pub struct Log {
     pub(crate) cleaned: AtomicU64,
     /// A volume has got its backing since segments were cleaned: what was passed over without one can be written now.
     pub(crate) has_new_backing: AtomicBool,
+    /// Of some ranges of zeroes only pieces were zeroed, to let others have their turns; the rest is for when nothing else is to be done.
+    pub(crate) has_rest: AtomicBool,
     /// Held over the writes of a row.
     pub(crate) volumes: Mutex<VolumeTable>,
 }
@@ -121,6 +135,11 @@ impl Log {
     /// One thread writes back or recycles at a time.
     pub(crate) fn maintain(&self) -> Turn<'_> {
         self.turns.take()
+    }
+
+    /// Whether this thread writes back or recycles: then it must not wait for a thread that may wait for its turn.
+    pub fn is_maintained_here(&self) -> bool {
+        self.turns.is_mine()
     }
 
     /// The state. A thread that panicked with it may have left it half changed, so no other thread goes on.
@@ -182,6 +201,18 @@ impl Log {
     /// Pages of a segment.
     pub fn segment_pages(&self) -> u32 {
         self.geometry.segment_pages
+    }
+
+    /// From now on a 64th of the segments, two at least, stay free beside what recycling needs. Before this is called these may be
+    /// used: a ring that is full of what its backings do not take can be opened by a program that has to commit something before it
+    /// knows where to put the rest.
+    pub fn keep_back(&self) {
+        self.lock().kept_back = u64::from(self.geometry.places / 64).max(2);
+    }
+
+    /// Segments that are kept back.
+    pub fn kept_back(&self) -> u64 {
+        self.lock().kept_back
     }
 
     /// Segments that may be written before one is recycled.

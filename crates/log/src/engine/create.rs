@@ -39,9 +39,15 @@ pub fn create(device: Arc<dyn Device>, options: Options) -> Result<Log> {
             "a pool is here already; open it, or clear its first page".into(),
         ));
     }
-    let made = format(&*device, geometry, options.seed);
+    let made = format(&*device, geometry, &options);
     made.map_err(LogError::of_device(device.path(), "make a pool on it"))?;
     open(device, options)
+}
+
+/// Whether a device of so many bytes has the segments that a pool needs, and no more pages than it can number.
+#[must_use]
+pub fn has_room_for_a_pool(bytes: u64) -> bool {
+    Geometry::of_device(bytes / PAGE_BYTES as u64).is_some()
 }
 
 /// Takes away what makes a pool of a device, durably.
@@ -59,7 +65,8 @@ pub fn begins_as_pool(bytes: &[u8]) -> bool {
     Superblock::has_magic(bytes)
 }
 
-fn format(device: &dyn Device, geometry: Geometry, seed: Option<u64>) -> std::io::Result<()> {
+fn format(device: &dyn Device, geometry: Geometry, options: &Options) -> std::io::Result<()> {
+    let seed = options.seed;
     let [high, low] = [draw(seed, u64::MAX)?, draw(seed, u64::MAX - 1)?];
     let uuid = u128::from(high) << 64 | u128::from(low);
     let line = IncarnationLine {
@@ -75,6 +82,11 @@ fn format(device: &dyn Device, geometry: Geometry, seed: Option<u64>) -> std::io
     let table = Pages::zeroed(2 * volumes_max(geometry) as usize);
     device.write_durable(volume_page(1, 0), &[&table])?;
     let mut page = Pages::zeroed(1);
-    Superblock { uuid, geometry }.encode(&mut page);
+    let superblock = Superblock {
+        uuid,
+        geometry,
+        is_test: options.is_test,
+    };
+    superblock.encode(&mut page);
     device.write_durable(SUPERBLOCK_PAGE, &[&page])
 }

@@ -17,19 +17,23 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// A user's transaction, a fill, a clean block that is carried forward.
+    User,
+    /// What lets go of blocks, a record of clean points.
     Usual,
-    /// A block that is carried forward since its backing does not take it.
+    /// A block that is carried forward since its backing does not take it; what lets go of a whole volume, or of all that is clean of it.
     Rescue,
     /// A record that says which segments are gone.
     Tail,
 }
 
 impl Class {
-    /// Segments that must be free for it to begin one.
-    fn free_min(self) -> u64 {
+    /// Segments that must be free for it to begin one, where so many are kept back for openings.
+    fn free_min(self, kept_back: u64) -> u64 {
         match self {
+            Class::User => 3 + kept_back,
             Class::Usual => 3,
-            Class::Rescue => 2,
+            // Blocks may take more room where they are carried to: time and again that would be all there is.
+            Class::Rescue => 2 + kept_back,
             Class::Tail => 1,
         }
     }
@@ -125,7 +129,7 @@ impl State {
         }
         let (tail, free_min) = match mutated(Mutant::SsdSegmentReusedBeforeTail) {
             true => (self.tail, 1),
-            false => (self.tail_durable, class.free_min()),
+            false => (self.tail_durable, class.free_min(self.kept_back)),
         };
         let segment = self.next_segment;
         let free = tail + u64::from(geometry.places) - segment;
@@ -218,6 +222,10 @@ impl Log {
         bases: &[Base],
     ) -> Result<Joined> {
         let mut state = self.lock();
+        // What is staged stays so: a caller that waited until a block is not staged any more would wait for ever.
+        if let Some(why) = &state.poisoned {
+            return Err(self.poisoned(why));
+        }
         let mut bases = bases.iter();
         let mut page = 0;
         for item in &mut transaction.items {
@@ -238,7 +246,7 @@ impl Log {
             state.zero_at_once(transaction);
         }
         let ready = ready_of(transaction);
-        self.join(&mut state, ready, Class::Usual)
+        self.join(&mut state, ready, Class::User)
             .map(Joined::Ticket)
     }
 

@@ -3,6 +3,7 @@
 use super::core::Log;
 use super::read::Reading;
 use crate::media::Key;
+use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
 use crate::state::Entry;
 
@@ -62,6 +63,18 @@ impl Log {
         known.collect()
     }
 
+    /// Whether the pool has a block, or may find it again after a crash: also one that it let go of a moment ago counts, until a
+    /// durable record says that its segment is gone. Of a block that it may not have, the backing may be written past the pool.
+    pub fn may_have(&self, volume: u32, block: u64) -> bool {
+        let state = self.lock();
+        let key = Key { volume, block };
+        let is_letting_go = state.tail > state.tail_durable;
+        state.table.get(key).is_some()
+            || state.zeroed.get(key).is_some()
+            || state.pending.has_any(key, 1)
+            || is_letting_go && !mutated(Mutant::SsdLetGoBeforeTail)
+    }
+
     /// Blocks of a volume that the pool has, and how many of them, or of ranges of zeroes, the backing lacks.
     pub fn usage(&self, volume: u32) -> (u64, u64) {
         let state = self.lock();
@@ -96,6 +109,11 @@ impl Log {
     /// Blocks, of all volumes, that their backings lack, but for ranges of zeroes.
     pub fn dirty_blocks(&self) -> usize {
         self.lock().table.dirty_len()
+    }
+
+    /// A number that stands still as long as nothing makes room: no backing takes anything that is dirty, and no segment comes free.
+    pub fn progress(&self) -> u64 {
+        self.lock().progress.count()
     }
 
     /// How much room there is, at one moment.
@@ -144,6 +162,11 @@ impl Log {
     /// The pool's identity.
     pub fn uuid(&self) -> u128 {
         self.uuid
+    }
+
+    /// Whether it was made for tests.
+    pub fn is_test(&self) -> bool {
+        self.is_test
     }
 
     /// The number of this incarnation: how often the pool was opened.

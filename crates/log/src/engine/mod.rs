@@ -14,8 +14,12 @@ mod open;
 mod pages;
 mod publish;
 mod read;
+mod read_many;
 mod recycle;
 mod replay;
+mod rest;
+#[cfg(test)]
+mod rest_tests;
 mod round;
 #[cfg(test)]
 mod round_tests;
@@ -27,7 +31,7 @@ mod waiter;
 mod write_back;
 
 pub use self::core::{Log, Options, Tallies};
-pub use create::{begins_as_pool, clear, create};
+pub use create::{begins_as_pool, clear, create, has_room_for_a_pool};
 pub use flight::Flight;
 pub use looks::{Known, Room};
 pub use open::{look, open};

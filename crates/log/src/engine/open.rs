@@ -57,6 +57,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
     let mut log = Log {
         device: device.clone(),
         uuid,
+        is_test: superblock.is_test,
         geometry,
         incarnation: line,
         options,
@@ -65,6 +66,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         turns: Turns::default(),
         cleaned: AtomicU64::new(0),
         has_new_backing: AtomicBool::new(false),
+        has_rest: AtomicBool::new(false),
         volumes: Mutex::new(volumes),
     };
     log.seal_last(loads)?;

@@ -2,7 +2,7 @@
 
 use super::core::{Log, State};
 use crate::error::{LogError, Result};
-use crate::media::{Key, check_of};
+use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::page::PAGE_BYTES;
 use crate::state::Entry;
@@ -54,6 +54,23 @@ impl Reading {
     /// Whether the block has not changed since.
     pub(crate) fn is_current(&self, state: &State) -> bool {
         state.versions.of(self.key) == self.version
+    }
+
+    /// What was loaded counts if the block has not changed since: only then nothing else was written to the page meanwhile. That is
+    /// asked after the load, also of one that failed.
+    pub(super) fn finished(&self, state: &State, loaded: Result<()>) -> Result<Option<Found>> {
+        if !self.is_current(state) && !mutated(Mutant::SsdReadWithoutVersion) {
+            return Ok(None);
+        }
+        loaded.map(|()| Some(self.found()))
+    }
+
+    /// The page that has it, if one has.
+    pub(super) fn entry(&self) -> Option<Entry> {
+        match self.place {
+            Place::Page(entry) => Some(entry),
+            Place::Zeroes | Place::Backing => None,
+        }
     }
 
     /// Which block it is.
@@ -118,11 +135,7 @@ impl Log {
     pub fn finish_read(&self, reading: &Reading, out: &mut [u8]) -> Result<Option<Found>> {
         assert_eq!(out.len(), PAGE_BYTES, "a whole block");
         let loaded = self.load(reading, out);
-        let is_same = self.lock().versions.of(reading.key) == reading.version;
-        if !is_same && !mutated(Mutant::SsdReadWithoutVersion) {
-            return Ok(None);
-        }
-        loaded.map(|()| Some(reading.found()))
+        reading.finished(&self.lock(), loaded)
     }
 
     /// The bytes that are there now, checked.
@@ -155,7 +168,7 @@ impl Log {
         let page = u64::from(entry.page);
         let read = self.device.read(page, out);
         read.map_err(self.failed("read a block"))?;
-        if check_of(entry.key(), out) == entry.check {
+        if entry.has_bytes(out) {
             return Ok(());
         }
         let Key { volume, block } = entry.key();

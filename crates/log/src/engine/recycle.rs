@@ -7,13 +7,15 @@
 use super::core::{Log, State};
 use super::join::{Class, Ready};
 use super::waiter::Ticket;
+use super::write_back::not_written_back;
 use crate::error::{LogError, Result};
 use crate::media::{Element, Key, Shape, Summary};
 use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
-use crate::state::{Entry, ZeroRange};
-use std::collections::BTreeMap;
+use crate::state::{Entry, ZeroRange, take_pieces};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A segment that is being emptied. Each of its functions is called in their order, by the thread that maintains the log.
 pub struct Recycling {
@@ -41,11 +43,21 @@ impl Recycling {
     }
 }
 
+/// What became of the dirty blocks and ranges of a segment.
+#[derive(Default)]
+pub(crate) struct Cleaned {
+    /// The volumes whose backings failed.
+    pub(crate) failures: BTreeMap<u32, LogError>,
+    /// Those of which ranges were zeroed in part, or not at all.
+    pub(crate) unfinished: BTreeSet<u32>,
+}
+
 /// How often what is staged may come between before the segment counts as busy.
 const TURNS_MAX: usize = 1000;
 
 impl Log {
-    /// Makes the oldest segment free; false if there is none but the one that is written.
+    /// Makes the oldest segment free, or takes a step to that; false if there is none but the one that is written. A long range of
+    /// zeroes in it is zeroed in part, and carried forward for the rest.
     ///
     /// # Errors
     /// The device fails; or a backing fails, and no more room is free after its blocks were carried forward.
@@ -54,15 +66,20 @@ impl Log {
         let Some(mut recycling) = self.begin_recycling()? else {
             return Ok(false);
         };
-        let free = self.free_pages();
+        let (free, progress) = (self.free_pages(), self.progress());
         let failed = self.clean_segment(&mut recycling)?;
         for _ in 0..TURNS_MAX {
             loop {
                 match self.carry(&mut recycling) {
                     Ok(Some(ticket)) => self.wait(&ticket)?,
                     Ok(None) => break,
-                    // The backing that fails is what is to be told.
-                    Err(error @ LogError::NoRoom { .. }) => return Err(failed.unwrap_or(error)),
+                    // The backing that fails is what is to be told. Where none does, the next turn has less to carry: at the end nothing.
+                    Err(error @ LogError::NoRoom { .. }) => {
+                        return match failed {
+                            None if self.progress() != progress => Ok(true),
+                            failed => Err(failed.unwrap_or(error)),
+                        };
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -72,7 +89,10 @@ impl Log {
                 // What was carried forward may have taken as much room as came free.
                 return match failed {
                     Some(error) if self.free_pages() <= free => Err(error),
-                    _ => Ok(true),
+                    _ => {
+                        self.lock().progress.note_freed();
+                        Ok(true)
+                    }
                 };
             }
             // What is staged over its blocks has to be published first. No record of its own: that could take the last segment
@@ -133,20 +153,19 @@ impl Log {
         if mutated(Mutant::SsdSegmentReusedDirty) {
             return Ok(None);
         }
-        let failures = self.clean_volumes(recycling)?;
+        let cleaned = self.clean_volumes(recycling)?;
         self.note_left(recycling);
-        Ok(failures.into_values().next_back())
+        Ok(cleaned.failures.into_values().next_back())
     }
 
-    /// Writes its dirty blocks and its ranges of zeroes back and syncs their backings, volume by volume. Returns the volumes
-    /// whose backings failed.
+    /// Writes its dirty blocks back, and as much of its ranges of zeroes as is zeroed in one turn, and syncs their backings, volume by
+    /// volume. What is left of the ranges stays as it is: each piece that was zeroed and synced has left the table, while the
+    /// element stands in the log as a whole until its segment goes. So after a crash the whole range is zeroed again, under what
+    /// was written into it since (S2, S5), and as much is right then as before (S6).
     ///
     /// # Errors
     /// The device fails.
-    pub(crate) fn clean_volumes(
-        &self,
-        recycling: &mut Recycling,
-    ) -> Result<BTreeMap<u32, LogError>> {
+    pub(crate) fn clean_volumes(&self, recycling: &mut Recycling) -> Result<Cleaned> {
         let (blocks, zeroes) = self.held_by(recycling);
         let mut volumes: BTreeMap<u32, (Vec<ZeroRange>, Vec<Entry>)> = BTreeMap::new();
         for range in zeroes {
@@ -155,9 +174,16 @@ impl Log {
         for entry in blocks.into_iter().filter(|entry| !entry.is_clean()) {
             volumes.entry(entry.key().volume).or_default().1.push(entry);
         }
-        let mut failures = BTreeMap::new();
-        for (volume, dirty) in volumes {
-            match self.clean_volume(volume, dirty) {
+        let mut cleaned = Cleaned::default();
+        let mut left = self.options.zeroed_at_once_blocks;
+        for (volume, (mut zeroes, blocks)) in volumes {
+            let pieces = take_pieces(&mut zeroes, (usize::MAX, left));
+            left -= pieces.iter().map(|piece| piece.count).sum::<u64>();
+            if !zeroes.is_empty() {
+                cleaned.unfinished.insert(volume);
+                self.has_rest.store(true, Ordering::Relaxed);
+            }
+            match self.clean_volume(volume, (pieces, blocks)) {
                 Ok(()) => {}
                 Err(
                     error @ (LogError::Backing { .. }
@@ -166,17 +192,25 @@ impl Log {
                     | LogError::Device { .. }
                     | LogError::Corrupt { .. }),
                 ) => {
-                    failures.insert(volume, error);
+                    cleaned.failures.insert(volume, error);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(failures)
+        Ok(cleaned)
     }
 
-    /// Writes blocks and ranges of one volume back, and syncs.
-    fn clean_volume(&self, volume: u32, dirty: (Vec<ZeroRange>, Vec<Entry>)) -> Result<()> {
+    /// Writes blocks and ranges of one volume back, and syncs. A backing that does not answer is left alone, as one that fails: what
+    /// holds of its blocks holds of these (S6), and no other volume waits for it.
+    pub(crate) fn clean_volume(
+        &self,
+        volume: u32,
+        dirty: (Vec<ZeroRange>, Vec<Entry>),
+    ) -> Result<()> {
         let backing = self.backing_or_error(volume)?;
+        if let Some(error) = backing.unanswered() {
+            return Err(not_written_back(volume)(error));
+        }
         let brought = self.bring(&*backing, dirty)?;
         self.sync_brought((volume, &*backing), brought)
     }
@@ -273,7 +307,7 @@ impl Log {
         let is_needed = elements.iter().any(|element| !element.is_clean);
         let class = match is_needed {
             true => Class::Rescue,
-            false => Class::Usual,
+            false => Class::User,
         };
         state.tallies.carried += pages.count() as u64;
         let ready = Ready {

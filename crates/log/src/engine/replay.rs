@@ -4,7 +4,7 @@ use super::core::State;
 use super::load::Loads;
 use crate::media::{Element, Geometry};
 use crate::mutants::{Mutant, mutated};
-use crate::state::{LiveCounts, Pending, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Pending, Progress, Table, Versions, Zeroed};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ impl State {
             flights: VecDeque::new(),
             tail: loads.tail,
             tail_durable: loads.tail,
+            kept_back: 0,
             points: loads.points,
             points_recorded: loads.points,
             published: loads.next_sequence - 1,
@@ -33,6 +34,7 @@ impl State {
             last_company: 0,
             last_write: Duration::ZERO,
             tallies: super::core::Tallies::default(),
+            progress: Progress::default(),
         };
         let ranges_first = mutated(Mutant::SsdTombstoneWithoutOrder);
         if ranges_first {

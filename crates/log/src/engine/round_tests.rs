@@ -1,14 +1,16 @@
-//! A flush and another thread that maintains the log, which comes to its turn between two steps of the flush.
+//! A flush and other threads that maintain the log, which come to their turn between two steps of the flush; a watcher that does it
+//! itself; how much one step writes.
 
 use super::core::{Log, Options};
 use super::create::create;
+use super::write_back::BROUGHT_AT_ONCE;
 use crate::backing::Backing;
 use crate::page::PAGE_BYTES;
 use crate::shadow::{Image, ShadowDevice, ShadowState};
 use crate::transaction::Transaction;
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 const SEGMENT_PAGES: u32 = 128;
@@ -19,6 +21,10 @@ const BLOCKS: u64 = 600;
 struct Disk {
     blocks: Mutex<HashMap<u64, Vec<u8>>>,
     zeroed: AtomicU64,
+    written: AtomicU64,
+    /// A write waits while this is set, and says that it does.
+    holds: AtomicBool,
+    is_held: AtomicBool,
 }
 
 impl Disk {
@@ -39,6 +45,11 @@ impl Backing for Disk {
     }
 
     fn write(&self, block: u64, bytes: &[u8]) -> io::Result<()> {
+        while self.holds.load(Ordering::Relaxed) {
+            self.is_held.store(true, Ordering::Relaxed);
+            std::thread::yield_now();
+        }
+        self.written.fetch_add(1, Ordering::Relaxed);
         self.blocks.lock().unwrap().insert(block, bytes.to_vec());
         Ok(())
     }
@@ -61,6 +72,7 @@ fn pool() -> (Log, Arc<Disk>) {
     let options = Options {
         seed: Some(7),
         segment_pages: Some(SEGMENT_PAGES),
+        zeroed_at_once_blocks: 1 << 20,
         ..Options::default()
     };
     let log = create(Arc::new(ShadowDevice::new(state)), options).unwrap();
@@ -86,34 +98,32 @@ fn write(log: &Log, (volume, block): (u32, u64), byte: u8) {
     log.commit(transaction).unwrap();
 }
 
-/// Flushes volume 1, and lets another thread wait for its turn before the first step. How many blocks were left when `is_done`
-/// was first true between two steps.
-fn flush_beside(log: &Log, other: impl FnOnce() + Send, is_done: impl Fn() -> bool) -> Option<u64> {
-    let mut left_then = None;
+/// Flushes volume 1, and lets another thread, which has so many turns, wait for the first of them during the first step: so the flush
+/// has another turn after that.
+fn flush_beside(log: &Log, disk: &Disk, (turns, other): (u64, impl FnOnce() + Send)) {
+    disk.holds.store(true, Ordering::Relaxed);
+    let before = log.turns.served();
     std::thread::scope(|scope| {
-        let mut other = Some(other);
-        let flushed = log.write_back_watched(1, &mut |left| {
-            if let Some(other) = other.take() {
-                scope.spawn(other);
-                while !log.turns.is_wanted() {
-                    std::thread::yield_now();
-                }
-            } else if is_done() && left_then.is_none() {
-                left_then = Some(left);
-            }
-            true
-        });
-        assert!(flushed.unwrap());
+        let flushed = scope.spawn(|| log.write_back(1));
+        while !disk.is_held.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        scope.spawn(other);
+        while !log.turns.is_wanted() {
+            std::thread::yield_now();
+        }
+        disk.holds.store(false, Ordering::Relaxed);
+        flushed.join().unwrap().unwrap();
     });
-    left_then
+    let served = log.turns.served() - before;
+    assert!(served >= turns + 2, "{served} turns");
 }
 
 #[test]
 fn recycling_goes_on_while_a_volume_is_flushed() {
     let (log, disk) = pool();
-    let other = || assert!(log.recycle().unwrap());
-    let left = flush_beside(&log, other, || log.tallies().recycled == 1);
-    assert!(left.is_some_and(|left| left > 0), "{left:?} were left");
+    flush_beside(&log, &disk, (1, || assert!(log.recycle().unwrap())));
+    assert_eq!(log.tallies().recycled, 1);
     assert_eq!(log.usage(1), (BLOCKS, 0));
     assert!((0..BLOCKS).all(|block| disk.first(block) == 1));
 }
@@ -126,9 +136,7 @@ fn what_another_thread_wrote_back_meanwhile_is_not_written_over() {
         write(&log, (1, last), 2);
         log.write_back_blocks(1, &[last]).unwrap();
     };
-    let is_clean = || log.is_clean(1, last) == Some(true);
-    let left = flush_beside(&log, other, is_clean);
-    assert!(left.is_some_and(|left| left > 0), "{left:?} were left");
+    flush_beside(&log, &disk, (1, other));
     assert_eq!(disk.first(last), 2);
 }
 
@@ -145,11 +153,82 @@ fn what_is_zeroed_or_carried_forward_meanwhile_is_on_the_backing_when_a_flush_en
             assert!(log.recycle().unwrap());
         }
     };
-    let left = flush_beside(&log, other, || log.tallies().recycled > 0);
-    assert!(left.is_some_and(|left| left > 0), "{left:?} were left");
+    flush_beside(&log, &disk, (3, other));
     assert_eq!((disk.first(last - 1), disk.first(last)), (0, 0));
     assert!((0..last - 1).all(|block| disk.first(block) == 1));
     assert_eq!(log.usage(1).1, 0);
+}
+
+#[test]
+fn a_watcher_may_do_what_needs_a_turn() {
+    let (log, disk) = pool();
+    let mut calls = 0;
+    let flushed = log.write_back_watched(1, &mut |left| {
+        calls += 1;
+        assert!(!log.is_maintained_here());
+        if calls == 2 {
+            assert_eq!(left, 0, "four steps have written all");
+        }
+        if calls == 1 {
+            assert_eq!(left, BLOCKS);
+            assert!(log.recycle().unwrap());
+            write(&log, (1, 3), 2);
+            log.write_back_blocks(1, &[3]).unwrap();
+            log.write_back(2).unwrap();
+            let mut within = 0;
+            log.write_back_watched(1, &mut |_| {
+                within += 1;
+                within < 2
+            })
+            .unwrap();
+            log.forget(2, &[(0, 1)]).unwrap();
+        }
+        true
+    });
+    assert!(flushed.unwrap());
+    assert_eq!(calls, 2);
+    assert_eq!((log.usage(1).1, disk.first(3)), (0, 2));
+}
+
+#[test]
+fn a_step_is_bounded_where_much_was_written_into_a_range_that_it_zeroes() {
+    let (log, disk) = pool();
+    let most = BROUGHT_AT_ONCE as u64;
+    let mut transaction = Transaction::new();
+    transaction.zero(1, 0, 1 << 20).unwrap();
+    log.commit(transaction).unwrap();
+    let mut round = log.begin_round(1);
+    assert_eq!(round.left(), 0);
+    // Every second block: as many parts are left of the range.
+    let written = 2 * most + 9;
+    for first in (0..written).step_by(16) {
+        let mut transaction = Transaction::new();
+        for block in first..written.min(first + 16) {
+            let bytes = [3; PAGE_BYTES];
+            transaction.write(1, 2 * block, &bytes).unwrap();
+        }
+        log.commit(transaction).unwrap();
+    }
+    let (mut steps, mut zeroed, mut blocks) = (0, 0, 0);
+    while log.write_some(&mut round).unwrap() {
+        steps += 1;
+        let (zeroed_now, blocks_now) = (
+            disk.zeroed.load(Ordering::Relaxed),
+            disk.written.load(Ordering::Relaxed),
+        );
+        assert!(zeroed_now - zeroed <= most && blocks_now - blocks <= most);
+        (zeroed, blocks) = (zeroed_now, blocks_now);
+        // Between two steps a range changes once more.
+        if steps == 1 {
+            write(&log, (1, 2 * written + 1), 4);
+        }
+    }
+    assert_eq!(steps, 3);
+    log.finish_round(round).unwrap();
+    assert_eq!((blocks, log.usage(1).1), (written, 1), "one is newer");
+    log.write_back(1).unwrap();
+    assert_eq!((log.usage(1).1, disk.first(2 * written + 1)), (0, 4));
+    assert!((0..2 * written).all(|block| disk.first(block) == (3 * ((block + 1) % 2)) as u8));
 }
 
 #[test]
@@ -168,4 +247,47 @@ fn a_range_that_is_zeroed_while_a_flush_runs_is_zeroed_once_on_the_backing() {
     assert_eq!(disk.zeroed.load(Ordering::Relaxed), 1);
     assert!((0..BLOCKS).all(|block| disk.first(block) == 0));
     assert_eq!(log.usage(1).1, 0);
+}
+
+#[test]
+fn a_flush_ends_however_often_a_range_is_written_and_zeroed_meanwhile() {
+    let (log, disk) = pool();
+    log.write_back(1).unwrap();
+    let most = BROUGHT_AT_ONCE as u64;
+    let blocks = 2 * most + 9;
+    let zero = || {
+        let mut transaction = Transaction::new();
+        transaction.zero(1, 0, 4 * blocks).unwrap();
+        log.commit(transaction).unwrap();
+    };
+    let write_all = |byte| {
+        for first in (0..blocks).step_by(16) {
+            let mut transaction = Transaction::new();
+            for block in first..blocks.min(first + 16) {
+                let bytes = [byte; PAGE_BYTES];
+                transaction.write(1, 2 * block, &bytes).unwrap();
+            }
+            // The ring is smaller than all that is written.
+            while log.free_segments() < 8 {
+                assert!(log.recycle().unwrap());
+            }
+            log.commit(transaction).unwrap();
+        }
+    };
+    zero();
+    let mut round = log.begin_round(1);
+    let mut steps = 0;
+    write_all(3);
+    while log.write_some(&mut round).unwrap() {
+        steps += 1;
+        assert!(steps < 20, "it does not end");
+        log.pause_round(&mut round).unwrap();
+        zero();
+        write_all(4);
+    }
+    log.finish_round(round).unwrap();
+    assert!(log.usage(1).1 > 0, "what is newer is dirty");
+    log.write_back(1).unwrap();
+    assert_eq!(log.usage(1).1, 0);
+    assert!((0..2 * blocks).all(|block| disk.first(block) == (4 * ((block + 1) % 2)) as u8));
 }

@@ -1,9 +1,21 @@
 //! Turns to maintain the log: one thread at a time, in the order in which they came. A long write-back passes its turn on
 //! between its steps, and who waited is then before it, however soon it comes again.
+//!
+//! A thread that has a turn waits neither for another turn nor for the lock of a volume, whose holders may wait for a turn: the
+//! first is asserted here, the second by those who lock volumes.
 
 use super::maintained::Maintained;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Threads that had a turn so far.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// This thread's number, which is not 0.
+    static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed) + 1;
+}
 
 /// What the thread whose turn it is works with, and the others that wait.
 #[derive(Default)]
@@ -12,6 +24,8 @@ pub(crate) struct Turns {
     ended: Condvar,
     /// Locked by the thread whose turn it is, so nobody waits here.
     maintained: Mutex<Maintained>,
+    /// The number of that thread. Only whether it is its own a thread asks, so no order is needed.
+    holder: AtomicU64,
 }
 
 /// Places are numbered in the order in which threads come.
@@ -38,19 +52,35 @@ impl Turns {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it is this thread's turn.
+    pub(crate) fn is_mine(&self) -> bool {
+        THREAD.with(|thread| self.holder.load(Ordering::Relaxed) == *thread)
+    }
+
     /// Waits until all that came before have ended their turns.
+    ///
+    /// # Panics
+    /// It is this thread's turn already: it would wait for itself.
     pub(crate) fn take(&self) -> Turn<'_> {
+        assert!(!self.is_mine(), "a thread has one turn at a time");
         let mut line = self.line();
         let mine = line.next;
         line.next += 1;
         let waited = self.ended.wait_while(line, |line| line.served != mine);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         let place = Place(self);
+        THREAD.with(|thread| self.holder.store(*thread, Ordering::Relaxed));
         let maintained = self.maintained.lock();
         Turn {
             maintained: maintained.unwrap_or_else(PoisonError::into_inner),
             place,
         }
+    }
+
+    /// How many turns have ended.
+    #[cfg(test)]
+    pub(crate) fn served(&self) -> u64 {
+        self.line().served
     }
 
     /// Whether a thread waits for its turn.
@@ -71,6 +101,7 @@ impl<'l> Turn<'l> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
+        self.0.holder.store(0, Ordering::Relaxed);
         self.0.line().served += 1;
         self.0.ended.notify_all();
     }

@@ -6,12 +6,23 @@
 
 use super::core::Log;
 use super::join::{Class, Ready};
+use super::maintained::Maintained;
 use super::volume_table::VolumeTable;
 use crate::error::{LogError, Result};
 use crate::media::{BLOCK_BITS, Element, Key, Shape, VolumeRow, volume_page, volumes_max};
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
+use crate::transaction::check;
 use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// What of some ranges is let go of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// Whatever is there.
+    All,
+    /// What is clean, and nothing else is there.
+    Clean,
+}
 
 impl Log {
     fn volume_table(&self) -> MutexGuard<'_, VolumeTable> {
@@ -95,7 +106,20 @@ impl Log {
         if mutated(Mutant::SsdVolumeFreedWithItsBlocks) {
             return Ok(());
         }
-        self.forget_alone(number, &[(0, 1 << BLOCK_BITS)])?;
+        self.forget_whole(&mut maintained, number)
+    }
+
+    /// Lets go of all blocks of a volume, dirty or not, durably: its backing is lost, and what was not written to it with it.
+    ///
+    /// # Errors
+    /// As those of [`Log::commit`].
+    pub fn discard_volume(&self, number: u32) -> Result<()> {
+        self.forget_whole(&mut self.maintain(), number)
+    }
+
+    /// A rescue (S8): it makes room where nothing else does, if the volume's backing does not take what fills the ring.
+    fn forget_whole(&self, maintained: &mut Maintained, number: u32) -> Result<()> {
+        self.forget_alone(number, &[(0, 1 << BLOCK_BITS)], (Class::Rescue, Gone::All))?;
         maintained.note_gone(number);
         Ok(())
     }
@@ -128,14 +152,22 @@ impl Log {
     /// and not written back is lost.
     ///
     /// # Errors
-    /// As those of [`Log::commit`]; some of the ranges may be gone then.
+    /// As those of [`Log::commit`]; some of the ranges may be gone then. There are no such blocks, and none is gone.
     pub fn forget(&self, volume: u32, ranges: &[(u64, u64)]) -> Result<()> {
+        for (block, count) in ranges {
+            check(volume, *block, *count)?;
+        }
         // Nothing is being written to the backing until they are gone.
         let _alone = self.maintain();
-        self.forget_alone(volume, ranges)
+        self.forget_alone(volume, ranges, (Class::Usual, Gone::All))
     }
 
-    fn forget_alone(&self, volume: u32, ranges: &[(u64, u64)]) -> Result<()> {
+    fn forget_alone(
+        &self,
+        volume: u32,
+        ranges: &[(u64, u64)],
+        (class, what): (Class, Gone),
+    ) -> Result<()> {
         for some in ranges.chunks(self.geometry.group_elements_max()) {
             let elements = some.iter().map(|(block, count)| Element {
                 key: Key {
@@ -150,27 +182,64 @@ impl Log {
                 pages: Arc::new(Pages::zeroed(0)),
                 is_fill: false,
             };
-            let ticket = self.join(&mut self.lock(), ready, Class::Usual)?;
+            let mut state = self.lock();
+            if what == Gone::Clean {
+                // Under the lock under which it joins: what was written since these were looked at is not let go of.
+                for element in &ready.elements {
+                    if let Shape::Gone { count } = element.shape {
+                        state.check_clean(element.key, count)?;
+                    }
+                }
+            }
+            let ticket = self.join(&mut state, ready, class)?;
+            drop(state);
             self.wait(&ticket)?;
         }
         Ok(())
     }
 
-    /// Lets go of the clean blocks of a volume.
+    /// Lets go of the clean blocks of a volume. What takes one record takes it as a rescue does (S8), for a backing that comes back and
+    /// is to take what fills the ring; what takes more leaves as much free as a user's transactions, lest the records use up what a
+    /// rescue needs.
     ///
     /// # Errors
     /// As those of [`Log::forget`].
     pub fn forget_clean(&self, volume: u32) -> Result<()> {
         let _alone = self.maintain();
-        let mut clean: Vec<u64> = Vec::new();
-        self.visit_blocks(volume, |block, is_dirty| {
-            if !is_dirty {
-                clean.push(block);
-            }
-        });
-        clean.sort_unstable();
-        let ranges = clean.chunk_by(|a, b| a + 1 == *b);
-        let ranges: Vec<(u64, u64)> = ranges.map(|run| (run[0], run.len() as u64)).collect();
-        self.forget_alone(volume, &ranges)
+        let mut blocks: Vec<(u64, bool)> = Vec::new();
+        self.visit_blocks(volume, |block, is_dirty| blocks.push((block, is_dirty)));
+        blocks.sort_unstable();
+        let ranges = clean_ranges(&blocks);
+        let class = match ranges.len() <= self.geometry.group_elements_max() {
+            true => Class::Rescue,
+            false => Class::Usual,
+        };
+        self.forget_alone(volume, &ranges, (class, Gone::Clean))
+    }
+}
+
+/// Ranges that have all clean blocks of a volume and none that is dirty, as few as there can be: between two clean blocks may be such
+/// as the pool does not have, which are as their backing has them before and after. `blocks` are all that it has, in their order.
+fn clean_ranges(blocks: &[(u64, bool)]) -> Vec<(u64, u64)> {
+    let runs = blocks.chunk_by(|a, b| a.1 == b.1);
+    let clean = runs.filter(|run| !run[0].1);
+    clean
+        .map(|run| (run[0].0, run[run.len() - 1].0 + 1 - run[0].0))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clean_blocks_go_by_as_few_ranges_as_dirty_ones_leave() {
+        let (clean, dirty) = (false, true);
+        assert_eq!(clean_ranges(&[]), []);
+        assert_eq!(clean_ranges(&[(3, dirty)]), []);
+        let blocks = [(1, clean), (2, clean), (9, clean), (10, dirty), (12, dirty)];
+        assert_eq!(clean_ranges(&blocks), [(1, 9)]);
+        let blocks = [(0, dirty), (4, clean), (5, dirty), (6, clean), (8, clean)];
+        assert_eq!(clean_ranges(&blocks), [(4, 1), (6, 3)]);
     }
 }

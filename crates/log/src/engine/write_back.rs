@@ -3,6 +3,8 @@
 use super::core::Log;
 use crate::backing::Backing;
 use crate::error::{LogError, Result};
+use crate::media::BLOCK_BITS;
+use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
 use crate::state::{Entry, ZeroRange};
 use std::collections::BTreeSet;
@@ -56,7 +58,10 @@ impl Log {
         let mut brought = Brought::default();
         for range in zeroes {
             match backing.zero(range.first.block, range.count) {
-                Ok(()) => drop(brought.zeroes.insert(range)),
+                Ok(()) => {
+                    self.lock().progress.note_written(range.count);
+                    brought.zeroes.insert(range);
+                }
                 Err(error) => {
                     let failed = not_written_back(range.first.volume);
                     brought.failure = Some(failed(error));
@@ -77,11 +82,13 @@ impl Log {
         blocks: &[Entry],
         brought: &mut Brought,
     ) -> Result<()> {
-        let mut bytes = Pages::zeroed(blocks.len());
+        let mut bytes = Pages::of_any_bytes(blocks.len());
         let mut whole = Vec::with_capacity(blocks.len());
-        for (entry, bytes) in blocks.iter().zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
-            match self.load_entry(*entry, bytes) {
-                Ok(()) => whole.push((*entry, &*bytes)),
+        let loaded = self.load_entries(blocks, &mut bytes);
+        let each = blocks.iter().zip(bytes.chunks_exact(PAGE_BYTES));
+        for ((entry, bytes), loaded) in each.zip(loaded) {
+            match loaded {
+                Ok(()) => whole.push((*entry, bytes)),
                 // It stays dirty, and the others are written. One that was overwritten meanwhile is no concern.
                 Err(error @ (LogError::Corrupt { .. } | LogError::Device { .. })) => {
                     let now = self.lock().table.get(entry.key());
@@ -97,6 +104,8 @@ impl Log {
             .map(|(entry, bytes)| (entry.key().block, *bytes));
         let written = backing.write_many(&given.collect::<Vec<_>>());
         assert_eq!(written.len(), whole.len(), "a result for each block");
+        let taken = written.iter().filter(|one| one.is_ok()).count();
+        self.lock().progress.note_written(taken as u64);
         for ((entry, _), written) in whole.iter().zip(written) {
             match written {
                 Ok(()) => brought.blocks.push(*entry),
@@ -120,21 +129,31 @@ impl Log {
         let zeroed = brought.zeroes.iter().map(|range| range.first.block);
         let written = brought.blocks.iter().map(|entry| entry.key().block);
         let blocks: Vec<u64> = zeroed.chain(written).collect();
-        let failed = backing.sync_of(&blocks).map_err(not_written_back(volume))?;
+        let synced = backing.sync_of(&blocks);
+        if synced.is_err() {
+            self.lock().progress.note_synced(0);
+        }
+        let failed = synced.map_err(not_written_back(volume))?;
         let mut is_durable = vec![true; blocks.len()];
         for (place, _) in &failed {
             is_durable[*place] = false;
         }
         let (zeroes, written) = is_durable.split_at(brought.zeroes.len());
         let mut state = self.lock();
+        let mut durable = written.iter().filter(|one| **one).count() as u64;
         for (range, _) in brought.zeroes.iter().zip(zeroes).filter(|one| *one.1) {
-            state
-                .zeroed
-                .remove(range.first, range.count, Some(range.sequence));
+            durable += range.count;
+            let count = match mutated(Mutant::SsdPieceTakenForWhole) {
+                true => (1 << BLOCK_BITS) - range.first.block,
+                false => range.count,
+            };
+            let sequence = Some(range.sequence);
+            state.zeroed.remove(range.first, count, sequence);
         }
         for (entry, _) in brought.blocks.iter().zip(written).filter(|one| *one.1) {
             state.table.mark_clean(entry.key(), entry.page);
         }
+        state.progress.note_synced(durable);
         drop(state);
         let failed = failed
             .into_iter()

@@ -6,6 +6,8 @@ use forebay_pmem::crc32c;
 
 /// Bits of a block number.
 pub(crate) const BLOCK_BITS: u32 = 36;
+/// Blocks of the largest volume.
+const BLOCKS_MAX: u64 = 1 << BLOCK_BITS;
 const VOLUME_SHIFT: u32 = 44;
 const BLOCK_SHIFT: u32 = 8;
 const FLAG_CLEAN: u64 = 1;
@@ -58,12 +60,17 @@ pub(crate) struct Element {
 
 impl Element {
     /// Stores it at the start of `out`.
+    ///
+    /// # Panics
+    /// A volume has no such blocks: what no bits are left for would name another volume's.
     pub(crate) fn encode(&self, out: &mut [u8]) {
         let (shape, page, check, count) = match self.shape {
             Shape::Block { page, check } => (1, page, check, 1),
             Shape::Zero { count } => (2, 0, 0, count),
             Shape::Gone { count } => (3, 0, 0, count),
         };
+        let is_within = self.key.block < BLOCKS_MAX && count <= BLOCKS_MAX - self.key.block;
+        assert!(is_within, "{self:?} is of one volume");
         let key = (u64::from(self.key.volume) << VOLUME_SHIFT)
             | (self.key.block << BLOCK_SHIFT)
             | (shape << SHAPE_SHIFT)
@@ -87,8 +94,8 @@ impl Element {
         if key.volume == 0 || key.volume as usize > VOLUMES_MAX {
             return None;
         }
-        let blocks = 1 << BLOCK_BITS;
-        let is_range = (1..=blocks).contains(&line.count) && key.block + line.count <= blocks;
+        let is_range =
+            (1..=BLOCKS_MAX).contains(&line.count) && key.block + line.count <= BLOCKS_MAX;
         let shape = match line.key >> SHAPE_SHIFT & SHAPE_MASK {
             1 if geometry.place_of_page(line.page).is_some() => Shape::Block {
                 page: line.page,

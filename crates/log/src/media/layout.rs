@@ -38,7 +38,8 @@ media_struct! {
         segment_pages: u32,
         places: u32,
         pages: u64,
-        reserved_1: u64,
+        flags: u32,
+        reserved_1: u32,
         reserved_2: u32,
         crc: u32,
     }

@@ -7,6 +7,8 @@ use crate::page::PAGE_BYTES;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FBAYSSD1");
 const VERSION: u32 = 1;
+/// The pool was made for tests.
+const FLAG_TEST: u32 = 1;
 
 /// What it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(crate) struct Superblock {
     pub(crate) uuid: u128,
     /// Its plan.
     pub(crate) geometry: Geometry,
+    /// Whether it was made for tests, which may break what is around it.
+    pub(crate) is_test: bool,
 }
 
 impl Superblock {
@@ -28,6 +32,7 @@ impl Superblock {
             segment_pages: self.geometry.segment_pages,
             places: self.geometry.places,
             pages: self.geometry.pages(),
+            flags: if self.is_test { FLAG_TEST } else { 0 },
             ..SuperblockLine::default()
         };
         line.encode(page);
@@ -54,6 +59,12 @@ impl Superblock {
                 "its format is version {version}, and this program knows {VERSION}"
             ));
         }
+        if line.flags & !FLAG_TEST != 0 {
+            let flags = line.flags;
+            return Err(format!(
+                "its superblock has the flags {flags:#x}, of which this program knows {FLAG_TEST:#x}"
+            ));
+        }
         if line.pages > device_pages {
             let wanted = line.pages;
             return Err(format!(
@@ -65,6 +76,7 @@ impl Superblock {
             Some(geometry) if geometry.places == line.places => Ok(Superblock {
                 uuid: line.uuid,
                 geometry,
+                is_test: line.flags & FLAG_TEST != 0,
             }),
             _ => Err("its superblock has sizes that no pool has".into()),
         }

@@ -1,13 +1,15 @@
 //! What is known in DRAM: nothing of it lies on the device, and recovery makes it anew.
 
 mod pending;
+mod progress;
 mod segments;
 mod table;
 mod versions;
 mod zeroed;
 
 pub(crate) use pending::{Newest, Pending};
+pub(crate) use progress::Progress;
 pub(crate) use segments::LiveCounts;
 pub(crate) use table::{Entry, Table};
 pub(crate) use versions::Versions;
-pub(crate) use zeroed::{ZeroRange, Zeroed};
+pub(crate) use zeroed::{ZeroRange, Zeroed, take_pieces};

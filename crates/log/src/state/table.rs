@@ -1,6 +1,6 @@
 //! Which page has which block: sixteen bytes a block, in an open hash table that never grows.
 
-use crate::media::Key;
+use crate::media::{Key, check_of};
 
 const VOLUME_SHIFT: u32 = 44;
 const BLOCK_SHIFT: u32 = 8;
@@ -46,6 +46,11 @@ impl Entry {
             volume: (self.bits >> VOLUME_SHIFT) as u32,
             block: self.bits >> BLOCK_SHIFT & BLOCK_MASK,
         }
+    }
+
+    /// Whether these bytes of its page are the block's.
+    pub(crate) fn has_bytes(self, bytes: &[u8]) -> bool {
+        check_of(self.key(), bytes) == self.check
     }
 
     /// Whether the backing has the same.

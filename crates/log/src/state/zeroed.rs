@@ -86,10 +86,7 @@ impl Zeroed {
 
     /// Those of a volume.
     pub(crate) fn of_volume(&self, volume: u32) -> Vec<ZeroRange> {
-        let first = Key { volume, block: 0 };
-        let all = self.0.range(first..).map(|(_, range)| *range);
-        all.take_while(|range| range.first.volume == volume)
-            .collect()
+        self.first_of_volume(volume, usize::MAX)
     }
 
     /// Those whose elements stand in a segment.
@@ -100,15 +97,60 @@ impl Zeroed {
             .collect()
     }
 
-    /// The parts of `count` blocks from `first` on that the element with this sequence zeroed.
-    pub(crate) fn of_element(&self, first: Key, count: u64, sequence: u64) -> Vec<ZeroRange> {
+    /// The parts of ranges that lie in `count` blocks from `first` on.
+    pub(crate) fn within(&self, first: Key, count: u64) -> Vec<ZeroRange> {
         let end = first.block + count;
         let parts = self.overlapping(first, count).into_iter();
         parts
-            .filter(|range| range.sequence == sequence)
             .map(|range| range.cut(range.first.block.max(first.block), range.end().min(end)))
             .collect()
     }
+
+    /// Those of them that the element with this sequence zeroed.
+    pub(crate) fn of_element(&self, first: Key, count: u64, sequence: u64) -> Vec<ZeroRange> {
+        let mut parts = self.within(first, count);
+        parts.retain(|range| range.sequence == sequence);
+        parts
+    }
+
+    /// The part of a block's range that lies in the block's window: blocks are divided into windows of so many.
+    pub(crate) fn piece(&self, key: Key, window: u64) -> Option<ZeroRange> {
+        let range = self.get(key)?;
+        let first = key.block - key.block % window;
+        Some(range.cut(
+            range.first.block.max(first),
+            range.end().min(first + window),
+        ))
+    }
+
+    /// The first ranges of a volume, so many at most.
+    pub(crate) fn first_of_volume(&self, volume: u32, most: usize) -> Vec<ZeroRange> {
+        let first = Key { volume, block: 0 };
+        let all = self.0.range(first..).map(|(_, range)| *range);
+        all.take_while(|range| range.first.volume == volume)
+            .take(most)
+            .collect()
+    }
+}
+
+/// Takes ranges from the end of a list, so many and of so many blocks at most. One of which only a part fits is cut: its rest stays.
+pub(crate) fn take_pieces(
+    ranges: &mut Vec<ZeroRange>,
+    (ranges_max, blocks_max): (usize, u64),
+) -> Vec<ZeroRange> {
+    let mut taken = Vec::new();
+    let mut left = blocks_max;
+    while taken.len() < ranges_max && left > 0 {
+        let Some(range) = ranges.pop() else { break };
+        let end = range.end().min(range.first.block + left);
+        if end < range.end() {
+            ranges.push(range.cut(end, range.end()));
+        }
+        let piece = range.cut(range.first.block, end);
+        left -= piece.count;
+        taken.push(piece);
+    }
+    taken
 }
 
 #[cfg(test)]
@@ -128,6 +170,26 @@ mod tests {
             sequence,
             segment: sequence / 4,
         }
+    }
+
+    #[test]
+    fn pieces_are_taken_from_the_end_and_none_is_lost() {
+        let mut ranges = vec![range(0, 3, 7), range(10, 8, 8), range(20, 2, 9)];
+        let taken = take_pieces(&mut ranges, (9, 5));
+        assert_eq!(taken, [range(20, 2, 9), range(10, 3, 8)]);
+        assert_eq!(ranges, [range(0, 3, 7), range(13, 5, 8)]);
+        assert_eq!(take_pieces(&mut ranges, (1, 9)), [range(13, 5, 8)]);
+        assert_eq!(take_pieces(&mut ranges, (9, 9)), [range(0, 3, 7)]);
+        assert_eq!(take_pieces(&mut ranges, (9, 9)), []);
+        let mut zeroed = Zeroed::default();
+        zeroed.insert(range(3, 20, 1));
+        let piece = |block| zeroed.piece(Key { volume: 1, block }, 8);
+        assert_eq!(piece(4), Some(range(3, 5, 1)));
+        assert_eq!(piece(9), Some(range(8, 8, 1)));
+        assert_eq!(piece(22), Some(range(16, 7, 1)));
+        assert_eq!(piece(23), None);
+        let key = range(6, 4, 0).first;
+        assert_eq!(zeroed.within(key, 4), [range(6, 4, 1)]);
     }
 
     proptest! {

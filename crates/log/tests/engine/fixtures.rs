@@ -1,7 +1,7 @@
 //! Devices, backings and logs for tests.
 
 use forebay_log::shadow::{Image, ShadowDevice, ShadowState};
-use forebay_log::{Backing, Log, Options, PAGE_BYTES, Transaction, create};
+use forebay_log::{Backing, Device, DeviceCounters, Log, Options, PAGE_BYTES, Transaction, create};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,11 @@ pub struct MemoryBacking {
 }
 
 impl MemoryBacking {
+    /// What it has of a block.
+    pub fn bytes(&self, block: u64) -> Option<Vec<u8>> {
+        self.blocks.lock().unwrap().get(&block).cloned()
+    }
+
     fn check(&self) -> io::Result<()> {
         match self.fails.load(Ordering::Relaxed) {
             true => Err(io::Error::other("made to fail")),
@@ -52,6 +57,38 @@ impl Backing for MemoryBacking {
 
     fn sync(&self) -> io::Result<()> {
         self.check()
+    }
+}
+
+/// A device that does not give some of its pages.
+pub struct Unreadable(pub Arc<ShadowDevice>, pub Mutex<std::ops::Range<u64>>);
+
+impl Device for Unreadable {
+    fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+    fn read(&self, page: u64, out: &mut [u8]) -> io::Result<()> {
+        let read = page..page + (out.len() / PAGE_BYTES) as u64;
+        let bad = self.1.lock().unwrap();
+        match read.start < bad.end && bad.start < read.end {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => self.0.read(page, out),
+        }
+    }
+    fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.0.write_durable(page, parts)
+    }
+    fn write(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.0.write(page, parts)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+    fn counters(&self) -> DeviceCounters {
+        self.0.counters()
     }
 }
 

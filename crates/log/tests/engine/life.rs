@@ -2,7 +2,7 @@
 
 use crate::fixtures::*;
 use forebay_log::shadow::{Fault, ShadowDevice};
-use forebay_log::{Device, Found, LogError, PAGE_BYTES, Transaction, open};
+use forebay_log::{Found, LogError, PAGE_BYTES, Transaction, open};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -170,6 +170,24 @@ fn after_a_failed_write_nothing_is_acknowledged_and_the_next_opening_goes_on() {
 }
 
 #[test]
+fn what_is_let_go_of_and_never_published_holds_up_no_writer_for_ever() {
+    let (device, _, log) = small();
+    log.commit(one(1, 1)).unwrap();
+    log.write_back(1).unwrap();
+    let gone = log.stage_forget(1, 1, 1).unwrap();
+    device.fail(0, Fault::Error);
+    assert!(matches!(log.wait(&gone), Err(LogError::Poisoned { .. })));
+    let (told, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut part = Transaction::new();
+        part.write_part(1, 1, 5, &[1]).unwrap();
+        told.send(log.stage(part).err())
+    });
+    let answer = answer.recv_timeout(std::time::Duration::from_secs(20));
+    assert!(matches!(answer, Ok(Some(LogError::Poisoned { .. }))));
+}
+
+#[test]
 fn write_back_makes_clean_and_a_clean_point_outlives_a_crash() {
     let (device, backing, log) = small();
     log.commit(one(1, 1)).unwrap();
@@ -251,38 +269,6 @@ fn what_a_backing_did_not_take_is_written_when_it_does() {
     assert!(!log.clean_ahead().unwrap(), "nothing is left");
 }
 
-/// A device that does not give some of its pages.
-struct Unreadable(Arc<ShadowDevice>, std::sync::Mutex<std::ops::Range<u64>>);
-
-impl Device for Unreadable {
-    fn path(&self) -> &std::path::Path {
-        self.0.path()
-    }
-    fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-    fn read(&self, page: u64, out: &mut [u8]) -> std::io::Result<()> {
-        let read = page..page + (out.len() / PAGE_BYTES) as u64;
-        let bad = self.1.lock().unwrap();
-        match read.start < bad.end && bad.start < read.end {
-            true => Err(std::io::Error::from_raw_os_error(5)),
-            false => self.0.read(page, out),
-        }
-    }
-    fn write_durable(&self, page: u64, parts: &[&[u8]]) -> std::io::Result<()> {
-        self.0.write_durable(page, parts)
-    }
-    fn write(&self, page: u64, parts: &[&[u8]]) -> std::io::Result<()> {
-        self.0.write(page, parts)
-    }
-    fn flush(&self) -> std::io::Result<()> {
-        self.0.flush()
-    }
-    fn counters(&self) -> forebay_log::DeviceCounters {
-        self.0.counters()
-    }
-}
-
 #[test]
 fn a_block_that_the_device_does_not_give_holds_up_no_other() {
     let device = Arc::new(Unreadable(device(SEGMENTS), Default::default()));
@@ -322,4 +308,34 @@ fn a_block_that_the_device_does_not_give_holds_up_no_other() {
     assert!(log.recycle().unwrap());
     assert_eq!((log.is_clean(1, 0), log.is_clean(1, 1)), (None, Some(true)));
     assert_eq!(read(&log, 0), bytes(1));
+}
+
+#[test]
+fn blocks_that_no_volume_has_are_refused_and_none_of_the_next_volume_goes() {
+    let (_device, _backing, log) = small();
+    let next = Arc::new(MemoryBacking::default());
+    log.attach(2, next);
+    let mut transaction = Transaction::new();
+    transaction.write(2, 0, &bytes(2)).unwrap();
+    log.commit(transaction).unwrap();
+    log.commit(one(0, 1)).unwrap();
+    // Were there bits for it, it would be block 0 of volume 2.
+    let too_large = 1u64 << 36;
+    for ranges in [
+        [(0, 1), (too_large, 1)],
+        [(0, 1), (0, too_large + 1)],
+        [(0, 1), (u64::MAX, 1)],
+        [(0, 1), (1, u64::MAX)],
+    ] {
+        let error = log.forget(1, &ranges).unwrap_err();
+        assert!(matches!(error, LogError::Transaction(_)), "{error}");
+    }
+    for block in [too_large, u64::MAX] {
+        let error = log.write_back_blocks(1, &[0, block]).unwrap_err();
+        assert!(matches!(error, LogError::Transaction(_)), "{error}");
+    }
+    assert_eq!(
+        (log.is_clean(1, 0), log.is_clean(2, 0)),
+        (Some(false), Some(false))
+    );
 }

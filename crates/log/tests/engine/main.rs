@@ -4,4 +4,5 @@ mod counts;
 mod fixtures;
 mod life;
 mod media;
+mod reads;
 mod threads;

@@ -104,6 +104,30 @@ fn a_process_that_writes_on_finds_what_was_acknowledged() {
     check(log, &format!("{acknowledged}"), acknowledged);
 }
 
+/// A third process has the pool, and has not recovered it yet.
+#[test]
+fn a_process_that_finds_the_pool_being_recovered_waits_for_that() {
+    if !rig::is_there("cc") {
+        println!("skipped killed: no cc here");
+        return;
+    }
+    let rig = Rig::new();
+    let acknowledged = acknowledge(&rig, 50);
+    let pool = std::fs::File::open(rig.pool()).unwrap();
+    pool.lock().unwrap();
+    let reader = rig
+        .preloaded("cat", &["log"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // However late it looks, it has to find all of it.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    drop(pool);
+    let log = reader.wait_with_output().unwrap();
+    assert!(log.status.success(), "{}", rig.log());
+    check_files(&rig, &log.stdout, acknowledged);
+}
+
 /// Another process that opens a buffered file sees everything, without the library too.
 #[test]
 fn others_see_what_is_buffered() {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -35,6 +36,13 @@ const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// so: a client that never pauses must not keep it alive.
 const ENDING_RECEIVES_MAX: usize = 64;
 
+/// Threads for short reads and writes that wait for a disk, or for room: as many as clients usually have under way at once. What
+/// waits takes no processor, and a disk answers many at a time.
+const WAITING_MAX: usize = 32;
+
+/// How long such a thread stays for the next request.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
 /// A request for a worker.
 struct Job {
     request: Request,
@@ -51,7 +59,9 @@ struct Connection<'c> {
     negotiated: &'c Negotiated,
     rights: Rights,
     executor: Executor<'c>,
-    jobs: JobQueue<Job>,
+    /// Those that are long in bytes, or change much: a few threads, which take memory while they work.
+    long: JobQueue<Job>,
+    short: JobQueue<Job>,
     room: Room,
     memory: &'c Arc<Memory>,
     /// Held while a whole number of replies is sent.
@@ -84,7 +94,8 @@ pub(crate) fn serve(
             link: &negotiated.link,
             is_dead: &is_dead,
         },
-        jobs: JobQueue::new(workers_max, None),
+        long: JobQueue::new(workers_max, None),
+        short: JobQueue::new(WAITING_MAX, Some(IDLE_MAX)),
         room: Room::default(),
         memory,
         sending: Mutex::new(()),
@@ -102,13 +113,14 @@ pub(crate) fn serve(
             replies: ReplyBuffer::default(),
         };
         receiver.run();
-        connection.jobs.close();
+        connection.long.close();
+        connection.short.close();
     });
 }
 
 impl Connection<'_> {
     fn has_workers(&self) -> bool {
-        self.jobs.threads_max() > 0
+        self.long.threads_max() > 0
     }
 
     /// Sends all replies in the buffer and empties it; false if the client no longer receives them.
@@ -127,9 +139,18 @@ impl Connection<'_> {
         !self.is_dead.load(Ordering::Relaxed)
     }
 
-    fn work(&self) {
+    /// The threads of a job.
+    fn workers_of(&self, job: &Job) -> &JobQueue<Job> {
+        let is_plain = matches!(job.operation, Operation::Read | Operation::Write);
+        match is_plain && job.request.length <= INLINE_BYTES_MAX {
+            true => &self.short,
+            false => &self.long,
+        }
+    }
+
+    fn work(&self, jobs: &JobQueue<Job>) {
         let mut replies = ReplyBuffer::default();
-        self.jobs.work(|job| self.finish(job, &mut replies));
+        jobs.work(|job| self.finish(job, &mut replies));
     }
 
     fn finish(&self, job: Job, replies: &mut ReplyBuffer) {
@@ -315,15 +336,15 @@ where
             connection.finish(job, &mut self.replies);
             return !connection.is_dead.load(Ordering::Relaxed);
         }
-        let scope = self.scope;
+        let (scope, jobs) = (self.scope, connection.workers_of(&job));
         let start = || {
             let worker = std::thread::Builder::new().name("nbd-worker".into());
-            worker.spawn_scoped(scope, move || connection.work())?;
+            worker.spawn_scoped(scope, move || connection.work(jobs))?;
             Ok(())
         };
         // Slower without a worker, but served.
         let carry_out = |job| connection.finish(job, &mut self.replies);
-        connection.jobs.push(job, start, carry_out);
+        jobs.push(job, start, carry_out);
         true
     }
 

@@ -55,8 +55,8 @@ pub struct NbdOptions {
     pub patience: Duration,
     /// How long a client may take from the connection to its request for an export.
     pub handshake_timeout: Duration,
-    /// Threads that a connection may have for requests that take long; they start as needed. With
-    /// 0 such requests hold up the others.
+    /// Threads that a connection may have for requests of many bytes; they start as needed, beside up to 32 for short ones that
+    /// wait. With 0 all of these hold up the others.
     pub workers_per_connection: usize,
     /// Bytes that long requests of all clients together may hold; a client that asks for more
     /// waits. Each connection has a few MiB beside that.

@@ -12,7 +12,8 @@ use fastrand::Rng;
 use forebay_harness::{Group, Result, Row};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::task::{Journal, Task};
@@ -47,7 +48,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 /// How many transactions were acknowledged.
 fn by_journal(settings: &Settings, form: Form, journal: Journal, rounds: &mut u64) -> Result<u64> {
     let mut rng = Rng::with_seed(settings.seed ^ journal as u64);
-    let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut place = Place::new(form, settings, &settings.disk, POOL_BYTES)?;
     place.start()?;
     let mut acknowledged = 0;
     for number in 0..settings.database_rounds {

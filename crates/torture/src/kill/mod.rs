@@ -12,7 +12,7 @@ mod tree;
 pub mod worker;
 
 use crate::disk;
-use crate::place::Form;
+use crate::form::Form;
 use crate::report::Report;
 use crate::settings::Settings;
 use fastrand::Rng;

@@ -16,7 +16,8 @@ use super::compare::{self, May};
 use super::operation::{Answer, Operation};
 use super::tree::Tree;
 use crate::disk::Disk;
-use crate::place::{Form, Place};
+use crate::form::Form;
+use crate::place::Place;
 use crate::settings::Settings;
 use crate::task::Task;
 
@@ -79,7 +80,7 @@ impl Rounds {
             false => None,
         };
         let parent = disk.as_ref().map_or(settings.disk.clone(), Disk::path);
-        let mut place = Place::new(form, &settings.forebay, &parent, POOL_BYTES)?;
+        let mut place = Place::new(form, settings, &parent, POOL_BYTES)?;
         let part = |index: usize| {
             let root = format!("part{index}");
             Part {

@@ -56,7 +56,7 @@ impl MemoryPool {
         let pipeline = &self.pipeline;
         let mut blocks = Vec::new();
         volume.cached_blocks(|block, _| blocks.push(block));
-        volume.forget_blocks(blocks)?;
+        volume.forget_known(blocks)?;
         pipeline
             .engine()
             .drop_volume_blocks(volume.id(), &volume.state.path)?;

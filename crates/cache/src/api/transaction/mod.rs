@@ -253,11 +253,11 @@ impl<'v> MemoryTransaction<'v> {
         let block_bytes = self.pipeline().engine().block_bytes();
         let count = blocks.end.saturating_sub(blocks.start);
         let asked_bytes = count.saturating_mul(block_bytes as u64);
+        self.volume
+            .check_blocks(blocks.start, asked_bytes as usize)?;
         self.pipeline()
             .engine()
             .check_transaction_bytes(asked_bytes)?;
-        self.volume
-            .check_blocks(blocks.start, asked_bytes as usize)?;
         for block in blocks {
             let number = self.operation(block)?;
             self.unstage(number)?;

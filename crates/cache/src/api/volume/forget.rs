@@ -1,12 +1,32 @@
 //! Some blocks of a volume by their numbers: which are cached, written back, forgotten.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use crate::api::volume::MemoryVolume;
 use crate::engine::EVICT_BATCH_MAX;
 use crate::engine::change::{Action, Change, Outcome};
 use crate::error::Result;
 use crate::table::states::STATE_DIRTY;
+
+/// Blocks as runs of neighbours, in the order in which they come, if `check` refuses none of them.
+///
+/// # Errors
+/// Those of `check`, before a caller has done anything with the blocks before.
+pub(crate) fn runs_of(
+    blocks: impl IntoIterator<Item = u64>,
+    check: impl Fn(u64) -> Result<()>,
+) -> Result<Vec<Range<u64>>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for block in blocks {
+        check(block)?;
+        // What is checked has a next number.
+        match runs.last_mut() {
+            Some(run) if run.end == block => run.end += 1,
+            _ => runs.push(block..block + 1),
+        }
+    }
+    Ok(runs)
+}
 
 impl MemoryVolume {
     /// Calls `visit` with each cached block and whether it is dirty, in no order; takes a look at every
@@ -27,17 +47,19 @@ impl MemoryVolume {
     /// Writes back those of the blocks that are dirty, and syncs the backing if there were any.
     ///
     /// # Errors
-    /// As [`MemoryVolume::flush`].
+    /// As [`MemoryVolume::flush`]; one is outside the volume.
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         pipeline.engine().check_open()?;
+        let runs = self.runs_of(blocks)?;
         let entry_of = |block| {
             let key = self.key(block);
             let (_, found) = pipeline.table().peek(pipeline.table().bucket(key), key);
             found.map(|(index, _)| index)
         };
         let is_dirty = |index: &u32| pipeline.table().state(*index) & STATE_DIRTY != 0;
-        let dirty = blocks.into_iter().filter_map(entry_of).filter(is_dirty);
+        let blocks = runs.into_iter().flatten();
+        let dirty = blocks.filter_map(entry_of).filter(is_dirty);
         let dirty: Vec<u32> = dirty.collect();
         if dirty.is_empty() {
             return Ok(());
@@ -50,8 +72,18 @@ impl MemoryVolume {
     /// leave part of it done.
     ///
     /// # Errors
-    /// As [`MemoryPool::checkpoint`](crate::Pool::checkpoint).
+    /// As [`MemoryPool::checkpoint`](crate::Pool::checkpoint); one is outside the volume, and none is gone.
     pub fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
+        self.pipeline.engine().check_open()?;
+        self.forget_known(self.runs_of(blocks)?.into_iter().flatten())
+    }
+
+    fn runs_of(&self, blocks: impl IntoIterator<Item = u64>) -> Result<Vec<Range<u64>>> {
+        runs_of(blocks, |block| self.check_blocks(block, self.block_size()))
+    }
+
+    /// The same of blocks that the table has, or could have.
+    pub(crate) fn forget_known(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         let at_once = pipeline
             .engine()
