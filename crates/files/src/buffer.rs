@@ -102,7 +102,7 @@ impl FileBufferParts {
         FileBufferParts::of(PoolSource::Open(Box::new(pool)), side)
     }
 
-    fn of(pool: PoolSource, side: Backing) -> FileBufferParts {
+    pub(crate) fn of(pool: PoolSource, side: Backing) -> FileBufferParts {
         FileBufferParts {
             pool,
             side,
@@ -184,17 +184,13 @@ impl FileBuffer {
                 PoolSource::Regions(vec![region.map_err(|error| told(error.into()))?])
             }
         };
+        let trusts_owner = options.runtime.region_options().trusts_owner();
+        let side = open_side(&options.pool, trusts_owner)?;
         FileBuffer::open_on(FileBufferParts {
-            pool,
-            side: open_side(
-                &options.pool,
-                options.runtime.region_options().trusts_owner(),
-            )?,
             mark: Some(mark_place(options)?),
             root: options.root.clone(),
             runtime: options.runtime.clone(),
-            log_bytes: LOG.end - LOG.start,
-            cold_after_bytes: COLD_AFTER_BYTES,
+            ..FileBufferParts::of(pool, side)
         })
     }
 

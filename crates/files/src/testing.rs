@@ -106,6 +106,11 @@ impl Rig {
 
     /// What of the pool would survive now.
     pub(crate) fn durable(&self) -> Medium {
+        self.cut(&mut fastrand::Rng::with_seed(1))
+    }
+
+    /// What a power cut now would leave of the pool.
+    fn cut(&self, rng: &mut fastrand::Rng) -> Medium {
         match &self.medium {
             Medium::Memory(shadow) => {
                 let state = shadow.crash_state();
@@ -113,8 +118,8 @@ impl Rig {
                 Medium::Memory(Arc::new(shadow))
             }
             Medium::Ssd(device) => {
-                let image = device.state().cut(&mut fastrand::Rng::with_seed(1));
-                Medium::Ssd(Arc::new(ShadowDevice::new(ShadowState::new(image, 4096))))
+                let state = ShadowState::new(device.state().cut(rng), 4096);
+                Medium::Ssd(Arc::new(ShadowDevice::new(state)))
             }
         }
     }
@@ -139,13 +144,7 @@ impl Rig {
 
     /// The pool is what a power cut now would leave of it.
     pub(crate) fn cut_power(&mut self, rng: &mut fastrand::Rng) {
-        self.medium = match &self.medium {
-            Medium::Memory(_) => self.durable(),
-            Medium::Ssd(device) => {
-                let state = ShadowState::new(device.state().cut(rng), 4096);
-                Medium::Ssd(Arc::new(ShadowDevice::new(state)))
-            }
-        };
+        self.medium = self.cut(rng);
     }
 
     /// The member of the pool in memory.
@@ -169,13 +168,10 @@ impl Rig {
     /// What it is opened from.
     pub(crate) fn parts(&self) -> FileBufferParts {
         FileBufferParts {
-            pool: self.pool(),
-            side: self.side.clone(),
-            mark: None,
-            log_bytes: crate::metadata::LOG.end - crate::metadata::LOG.start,
             cold_after_bytes: self.cold_after_bytes,
             root: Some(self.directory.path().to_owned()),
             runtime: self.runtime(),
+            ..FileBufferParts::of(self.pool(), self.side.clone())
         }
     }
 

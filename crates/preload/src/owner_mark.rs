@@ -22,7 +22,7 @@ use crate::settings::Settings;
 const LOCK_TRIES: u32 = 1000;
 const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// Makes the mark, durably: a power cut must not leave the pool's data without it. Whoever has the pool keeps what this returns.
+/// Makes the mark, durably: a power cut must not leave the pool's data without it. The process that has the pool keeps what this returns.
 pub fn make(path: &Path) -> io::Result<OwnedFd> {
     let mut mark = File::options()
         .write(true)

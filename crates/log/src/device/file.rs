@@ -1,7 +1,7 @@
 //! A file or a block device: direct, locked, and durable by the request.
 
 use super::ring::Rings;
-use super::{Came, Counters, Device, DeviceCounters, PageRead};
+use super::{Came, Counters, Device, DeviceCounters, PageRead, read_each};
 use crate::error::{LogError, Result};
 use crate::page::{PAGE_BYTES, Pages};
 use forebay_pmem::{Opening, open_own};
@@ -322,11 +322,7 @@ impl Device for FileDevice {
             self.counters.note_reads(reads.len() as u64, pages, calls);
             return;
         }
-        for (number, read) in reads.iter_mut().enumerate() {
-            if self.read(read.page, read.out).is_ok() {
-                came(number, read.out);
-            }
-        }
+        read_each(&mut |page, out| self.read(page, out), reads, came);
     }
 
     fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {

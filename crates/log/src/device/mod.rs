@@ -36,6 +36,19 @@ impl PageRead<'_> {
     }
 }
 
+/// Makes several reads one after the other.
+fn read_each(
+    read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
+    reads: &mut [PageRead<'_>],
+    came: &mut Came<'_>,
+) {
+    for (number, one) in reads.iter_mut().enumerate() {
+        if read(one.page, one.out).is_ok() {
+            came(number, one.out);
+        }
+    }
+}
+
 /// A file, a block device, or its shadow.
 pub trait Device: Send + Sync {
     /// What errors call it.
@@ -50,11 +63,7 @@ pub trait Device: Send + Sync {
     /// Several reads, as many at once as the device does well. `came` is told the number and the bytes of each that was read whole,
     /// while others are under way. Those that it is not told of are to be read again, by themselves: then each says why not.
     fn read_many(&self, reads: &mut [PageRead<'_>], came: &mut Came<'_>) {
-        for (number, read) in reads.iter_mut().enumerate() {
-            if self.read(read.page, read.out).is_ok() {
-                came(number, read.out);
-            }
-        }
+        read_each(&mut |page, out| self.read(page, out), reads, came);
     }
     /// Writes `parts`, whole aligned pages, one after the other from `page` on. When it returns, they are durable; nothing that
     /// was written before is durable by it.

@@ -48,28 +48,38 @@ impl Log {
     }
 
     fn load_aligned(&self, readings: &[Reading], out: &mut [u8]) -> Vec<Result<()>> {
-        let entries: Vec<Option<Entry>> = readings.iter().map(Reading::entry).collect();
-        let is_loaded = self.load_pages(&entries, out);
-        let blocks = out.chunks_exact_mut(PAGE_BYTES).zip(is_loaded);
-        let each = readings.iter().zip(blocks);
-        each.map(|(reading, (bytes, is_loaded))| match is_loaded {
-            true => Ok(()),
-            false => self.load(reading, bytes),
+        self.load_or(readings, out, Reading::entry, |reading, bytes| {
+            self.load(reading, bytes)
         })
-        .collect()
     }
 
     /// The bytes of blocks at their pages, checked.
     pub(super) fn load_entries(&self, entries: &[Entry], out: &mut [u8]) -> Vec<Result<()>> {
-        let pages: Vec<Option<Entry>> = entries.iter().copied().map(Some).collect();
-        let is_loaded = self.load_pages(&pages, out);
-        let blocks = out.chunks_exact_mut(PAGE_BYTES).zip(is_loaded);
-        let each = entries.iter().zip(blocks);
-        each.map(|(entry, (bytes, is_loaded))| match is_loaded {
-            true => Ok(()),
-            false => self.load_entry(*entry, bytes),
-        })
-        .collect()
+        self.load_or(
+            entries,
+            out,
+            |entry| Some(*entry),
+            |entry, bytes| self.load_entry(*entry, bytes),
+        )
+    }
+
+    /// Reads the pages of blocks, and by `alone` each block that has none or did not come with the others.
+    fn load_or<T>(
+        &self,
+        blocks: &[T],
+        out: &mut [u8],
+        entry_of: impl Fn(&T) -> Option<Entry>,
+        alone: impl Fn(&T, &mut [u8]) -> Result<()>,
+    ) -> Vec<Result<()>> {
+        let entries: Vec<Option<Entry>> = blocks.iter().map(entry_of).collect();
+        let is_loaded = self.load_pages(&entries, out);
+        let each = blocks.iter().zip(out.chunks_exact_mut(PAGE_BYTES));
+        each.zip(is_loaded)
+            .map(|((block, bytes), is_loaded)| match is_loaded {
+                true => Ok(()),
+                false => alone(block, bytes),
+            })
+            .collect()
     }
 
     /// Reads the pages of entries, each to its place in `out`: of which the bytes are the block's. Of a run of which something failed

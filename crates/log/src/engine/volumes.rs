@@ -206,25 +206,50 @@ impl Log {
     /// As those of [`Log::forget`].
     pub fn forget_clean(&self, volume: u32) -> Result<()> {
         let _alone = self.maintain();
-        let mut blocks: Vec<(u64, bool)> = Vec::new();
-        self.visit_blocks(volume, |block, is_dirty| blocks.push((block, is_dirty)));
-        blocks.sort_unstable();
-        let ranges = clean_ranges(&blocks);
+        let ranges = clean_ranges(&self.spans(volume));
         let class = match ranges.len() <= self.geometry.group_elements_max() {
             true => Class::Rescue,
             false => Class::Usual,
         };
         self.forget_alone(volume, &ranges, (class, Gone::Clean))
     }
+
+    /// What the pool has of a volume, in its order. A range of zeroes is one, however long.
+    fn spans(&self, volume: u32) -> Vec<Span> {
+        let state = self.lock();
+        let entries = state.table.iter();
+        let entries = entries.filter(|entry| entry.key().volume == volume);
+        let blocks = entries.map(|entry| Span {
+            first: entry.key().block,
+            end: entry.key().block + 1,
+            is_dirty: !entry.is_clean(),
+        });
+        let zeroed = state.zeroed.of_volume(volume).into_iter();
+        let ranges = zeroed.map(|range| Span {
+            first: range.first.block,
+            end: range.end(),
+            is_dirty: true,
+        });
+        let mut spans: Vec<Span> = blocks.chain(ranges).collect();
+        spans.sort_unstable_by_key(|span| span.first);
+        spans
+    }
+}
+
+/// A block, or a range of zeroes, that the pool has.
+struct Span {
+    first: u64,
+    end: u64,
+    is_dirty: bool,
 }
 
 /// Ranges that have all clean blocks of a volume and none that is dirty, as few as there can be: between two clean blocks may be such
-/// as the pool does not have, which are as their backing has them before and after. `blocks` are all that it has, in their order.
-fn clean_ranges(blocks: &[(u64, bool)]) -> Vec<(u64, u64)> {
-    let runs = blocks.chunk_by(|a, b| a.1 == b.1);
-    let clean = runs.filter(|run| !run[0].1);
+/// as the pool does not have, which are as their backing has them before and after. `spans` are all that it has, in their order.
+fn clean_ranges(spans: &[Span]) -> Vec<(u64, u64)> {
+    let runs = spans.chunk_by(|a, b| a.is_dirty == b.is_dirty);
+    let clean = runs.filter(|run| !run[0].is_dirty);
     clean
-        .map(|run| (run[0].0, run[run.len() - 1].0 + 1 - run[0].0))
+        .map(|run| (run[0].first, run[run.len() - 1].end - run[0].first))
         .collect()
 }
 
@@ -235,11 +260,19 @@ mod tests {
     #[test]
     fn clean_blocks_go_by_as_few_ranges_as_dirty_ones_leave() {
         let (clean, dirty) = (false, true);
-        assert_eq!(clean_ranges(&[]), []);
-        assert_eq!(clean_ranges(&[(3, dirty)]), []);
+        let ranges = |blocks: &[(u64, bool)]| {
+            let spans = blocks.iter().map(|(block, is_dirty)| Span {
+                first: *block,
+                end: *block + 1,
+                is_dirty: *is_dirty,
+            });
+            clean_ranges(&spans.collect::<Vec<_>>())
+        };
+        assert_eq!(ranges(&[]), []);
+        assert_eq!(ranges(&[(3, dirty)]), []);
         let blocks = [(1, clean), (2, clean), (9, clean), (10, dirty), (12, dirty)];
-        assert_eq!(clean_ranges(&blocks), [(1, 9)]);
+        assert_eq!(ranges(&blocks), [(1, 9)]);
         let blocks = [(0, dirty), (4, clean), (5, dirty), (6, clean), (8, clean)];
-        assert_eq!(clean_ranges(&blocks), [(4, 1), (6, 3)]);
+        assert_eq!(ranges(&blocks), [(4, 1), (6, 3)]);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct ZeroRange {
 }
 
 impl ZeroRange {
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.first.block + self.count
     }
 
