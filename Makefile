@@ -19,6 +19,7 @@ test: ## Every test; ends in a line "N passed, N failed"
 
 bench: ## Measure against raw memory and libpmem; writes target/bench/report.json
 	@scripts/setup.sh build bench
+	$(CARGO) build --release -j$(JOBS) -p forebay-cli
 	$(CARGO) run --release -j$(JOBS) -p forebay-bench -- --report target/bench/report.json
 
 bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on Forebay; writes target/apps/report.json

@@ -44,6 +44,9 @@ if [ "$status" -eq 0 ]; then
     $is_full || failing=(--report target/rig/quick.json)
     "$PROGRAMS/forebay-verify" power failing-disk "${failing[@]}" || status=$?
 fi
+if $is_full && [ "$status" -eq 0 ]; then
+    "$PROGRAMS/forebay-verify" power etcd --forebay "$PROGRAMS/forebay" || status=$?
+fi
 if ! $is_full && [ "$status" -eq 0 ]; then
     # Counts, so they hold on any machine: what ext4 with its data in the journal costs the pool, and
     # what it costs the published designs.
@@ -53,6 +56,7 @@ if ! $is_full && [ "$status" -eq 0 ]; then
 fi
 if $is_measuring && [ "$status" -eq 0 ]; then
     "$PROGRAMS/forebay-verify" power ratios --forebay "$PROGRAMS/forebay" || status=$?
+    "$PROGRAMS/forebay-verify" power rivals --forebay "$PROGRAMS/forebay" || status=$?
     "$PROGRAMS/forebay-verify" power writes --check --forebay "$PROGRAMS/forebay" || status=$?
 fi
 if $is_full && [ "$status" -eq 0 ]; then

@@ -17,6 +17,8 @@ smoke=false
 [ "${1:-}" != --smoke ] || smoke=true
 forebay=${FOREBAY:-target/release/forebay}
 pool=${POOL:-/dev/shm/forebay-run.$$}
+# What POOL lies on: page (mapped) or ssd.
+medium=${MEDIUM:-page}
 work=$PWD/target/run
 disk_bytes=$((1 << 30))
 pool_bytes=$((512 << 20))
@@ -267,7 +269,7 @@ mkdir -p "$work/fuse" "$work/ext4" "$work/bare"
 : >"$work/files.sha256"
 
 step "a pool and a backing image"
-"$forebay" create "$pool" --size "$pool_bytes"
+"$forebay" create "$pool" --size "$pool_bytes" --medium "$medium"
 truncate -s "$disk_bytes" "$work/disk.img"
 
 step "the disk through FUSE, a real ext4 on it through loop"

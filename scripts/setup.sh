@@ -171,6 +171,9 @@ for purpose in "${@:-build}"; do
     bench)
         # What our NBD server is measured beside.
         want_command qemu-storage-daemon qemu-system-common
+        # Reads what no pool has yet.
+        want_command fio fio
+        want_command fusermount3 fuse3
         want_header /usr/include/libpmem.h libpmem-dev
         want_header /usr/include/libpmemobj.h libpmemobj-dev
         want_header /usr/include/libpmemblk.h libpmemblk-dev
@@ -178,6 +181,8 @@ for purpose in "${@:-build}"; do
     apps)
         want_command fusermount3 fuse3
         # The programs that are measured; each is left out where it is not to be had.
+        want_optional mkfs.ext4 e2fsprogs "the slow disk"
+        want_optional losetup mount "the slow disk"
         want_optional redis-server redis-server "Redis"
         want_optional redis-benchmark redis-tools "Redis"
         want_optional db_bench rocksdb-tools "RocksDB's own benchmark"
@@ -186,6 +191,8 @@ for purpose in "${@:-build}"; do
         want_optional pgbench postgresql "PostgreSQL"
         want_optional mariadbd mariadb-server "MariaDB"
         want_optional sysbench sysbench "MariaDB"
+        want_optional git git "commits of git"
+        want_optional rsync rsync "copies by rsync"
         ;;
     tpcc)
         want_command fusermount3 fuse3
@@ -313,17 +320,19 @@ build_nats() {
 }
 
 fetch_hdfs() {
-    if [ -e target/hdfs/classes/Bridge.class ]; then
+    local bridge=crates/apps/hdfs/Bridge.java
+    local class=target/hdfs/classes/Bridge.class
+    if [ -e "$class" ] && ! [ "$bridge" -nt "$class" ]; then
         return
     fi
     if ! command -v mvn >/dev/null 2>&1 || ! command -v javac >/dev/null 2>&1; then
         echo "setup: no Maven or no Java compiler here; it does without HDFS"
         return
     fi
-    echo "setup: about to fetch the jars of HDFS with Maven into target/hdfs, 80 MB"
-    if ! mvn -q -B -f crates/apps/hdfs/pom.xml dependency:copy-dependencies \
-        -DoutputDirectory="$PWD/target/hdfs" -DincludeScope=runtime </dev/null ||
-        ! javac -cp 'target/hdfs/*' -d target/hdfs/classes crates/apps/hdfs/Bridge.java; then
+    [ -e "$class" ] || echo "setup: about to fetch the jars of HDFS with Maven into target/hdfs, 80 MB"
+    if { [ ! -e "$class" ] && ! mvn -q -B -f crates/apps/hdfs/pom.xml dependency:copy-dependencies \
+        -DoutputDirectory="$PWD/target/hdfs" -DincludeScope=runtime </dev/null; } ||
+        ! javac -cp 'target/hdfs/*' -d target/hdfs/classes "$bridge"; then
         echo "setup: they cannot be had here; it does without HDFS"
     fi
 }

@@ -91,7 +91,11 @@ waiting_steps() {
     step soak 90 "${BUILT[@]}" scripts/soak.sh --quick
     # A share of both over a pool on an SSD.
     step torture-ssd 90 "${BUILT[@]}" scripts/torture.sh --medium ssd --operations 2000 --rounds 8 --report target/torture/report-ssd.json fsx kill power bad-days
+    # And one over a plain file that is mapped page by page.
+    step torture-page-disk 20 "${BUILT[@]}" scripts/torture.sh --medium page-disk --operations 500 --rounds 2 --report target/torture/report-page-disk.json fsx kill
     step soak-ssd 40 "${BUILT[@]}" scripts/soak.sh --medium ssd --quick --seconds 20 --report target/soak-ssd/report.json
+    # A pool in memory in front of one on an SSD.
+    step soak-stacked 30 "${BUILT[@]}" scripts/soak.sh --stacked --quick --seconds 15 --report target/soak-stacked/report.json
     step ext4 60 env FOREBAY="$PROGRAMS/forebay" scripts/run.sh --smoke
 }
 
@@ -108,6 +112,7 @@ tests_and_images() {
         step "crash-images-$engine" 30 check run --engine "$engine" --images 10000
     done
     step crash-images-ssd 60 check run --engine ssd --images 100000
+    step crash-images-stacked 15 check run --engine stacked --images 2500
     for engine in classic ubj tinca spindle; do
         step "crash-images-$engine-cleaner" 15 check run --engine "$engine" --cleaner --images 5000
     done
@@ -116,6 +121,7 @@ tests_and_images() {
     step faults-checksum 20 "$PROGRAMS/forebay-verify" faults --quick --pools checksum
     step faults-regions 10 "$PROGRAMS/forebay-verify" faults --quick --pools regions
     step crash-images-files 40 check files --images 20000 --seconds 30
+    step crash-images-files-ssd 15 check run --engine files-ssd --images 2000 --seconds 30
     step printed 20 check printed
     step traces 20 check trace --seeds 500
 }

@@ -2,7 +2,9 @@
 //
 //   W KEY VERSION LENGTH\n + bytes   the file of the key, made anew for version 1, grows by these; hsync       ok\n
 //   R KEY\n                          all that the file has                                         LENGTH\n + bytes
-//   C\n                              all files that are being written are closed                               ok\n
+//   B KEY\n                          where the file's one block is             POOL NUMBER ADDRESS,ADDRESS\n, or -\n
+//   C\n                              all files that are being written are closed, also those whose writer failed; no
+//                                    answer waits for data nodes, so that it is to be asked until it is               ok\n
 //
 // A file that is not there has length -1; what fails is answered by "no" and the reason.
 import java.io.BufferedInputStream;
@@ -15,30 +17,38 @@ import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.StringJoiner;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.io.IOUtils;
 
 public class Bridge {
     private static final int BUFFER_BYTES = 4096;
     private static final long BLOCK_BYTES = 32 << 20;
 
-    private final FileSystem files;
+    private final DistributedFileSystem files;
     private final short replicas;
     private final Map<String, FSDataOutputStream> open = new ConcurrentHashMap<>();
+    /** Of which is not known that the name node closed them. */
+    private final Set<String> unclosed = ConcurrentHashMap.newKeySet();
 
-    private Bridge(FileSystem files, short replicas) {
+    private Bridge(DistributedFileSystem files, short replicas) {
         this.files = files;
         this.replicas = replicas;
     }
 
     /** ADDRESS PORT REPLICAS. Ends with its process. */
     public static void main(String[] arguments) throws Exception {
-        Bridge bridge = new Bridge(FileSystem.get(new Configuration()), Short.parseShort(arguments[2]));
+        Bridge bridge = new Bridge((DistributedFileSystem) FileSystem.get(new Configuration()), Short.parseShort(arguments[2]));
         try (ServerSocket server = new ServerSocket()) {
             server.bind(new InetSocketAddress(arguments[0], Integer.parseInt(arguments[1])));
             while (true) {
@@ -81,6 +91,9 @@ public class Bridge {
                         out.write(all);
                     }
                     break;
+                case "B":
+                    say(block(words[1]), out);
+                    break;
                 default:
                     closeAll();
                     say("ok", out);
@@ -91,22 +104,46 @@ public class Bridge {
     }
 
     private void write(String key, int version, byte[] bytes) throws IOException {
-        FSDataOutputStream stream = version == 1
-            ? files.create(path(key), true, BUFFER_BYTES, replicas, BLOCK_BYTES)
-            : open.get(key);
-        if (stream == null) {
-            throw new IOException(key + " is not being written");
-        }
-        open.put(key, stream);
+        FSDataOutputStream stream = null;
         try {
+            stream = version == 1
+                ? files.create(path(key), true, BUFFER_BYTES, replicas, BLOCK_BYTES)
+                : open.get(key);
+            if (stream == null) {
+                throw new IOException(key + " is not being written");
+            }
+            open.put(key, stream);
             stream.write(bytes);
             stream.hsync();
         } catch (IOException failed) {
             // Whether the bytes are there is not known, so nothing may follow them.
+            unclosed.add(key);
             open.remove(key);
             IOUtils.closeStream(stream);
             throw failed;
         }
+    }
+
+    /** A file has one block, as long as it is shorter than that. */
+    private String block(String key) throws IOException {
+        List<LocatedBlock> blocks;
+        try {
+            blocks = files.getClient().getLocatedBlocks(path(key).toString(), 0).getLocatedBlocks();
+        } catch (FileNotFoundException missing) {
+            return "-";
+        }
+        if (blocks.isEmpty()) {
+            return "-";
+        }
+        if (blocks.size() > 1) {
+            throw new IOException(key + " has several blocks");
+        }
+        StringJoiner nodes = new StringJoiner(",");
+        for (DatanodeInfo node : blocks.get(0).getLocations()) {
+            nodes.add(node.getIpAddr());
+        }
+        var block = blocks.get(0).getBlock();
+        return block.getBlockPoolId() + " " + block.getBlockId() + " " + nodes;
     }
 
     private byte[] read(String key) throws IOException {
@@ -117,12 +154,29 @@ public class Bridge {
         }
     }
 
+    /** What its writer cannot close, since it lost its data nodes, the name node closes at what all replicas have. */
     private void closeAll() throws IOException {
         for (String key : open.keySet()) {
             FSDataOutputStream stream = open.remove(key);
-            if (stream != null) {
-                stream.close();
+            unclosed.add(key);
+            IOUtils.closeStream(stream);
+        }
+        for (String key : unclosed) {
+            if (isClosed(key)) {
+                unclosed.remove(key);
             }
+        }
+        if (!unclosed.isEmpty()) {
+            throw new IOException(unclosed.size() + " files are not closed yet");
+        }
+    }
+
+    /** Has it closed in any case. */
+    private boolean isClosed(String key) throws IOException {
+        try {
+            return files.recoverLease(path(key));
+        } catch (FileNotFoundException missing) {
+            return true;
         }
     }
 

@@ -17,6 +17,9 @@ pub struct Pace {
     pub file_bytes: u64,
     pub records: u64,
     pub stream_bytes: u64,
+    /// Created and removed.
+    pub small_files: usize,
+    pub copied_files: usize,
     pub threads: usize,
     /// Whether this only shows that everything works.
     pub is_quick: bool,
@@ -34,6 +37,8 @@ impl Pace {
             file_bytes: pick(8 << 20, 64 << 20),
             records: pick(1000, 10_000),
             stream_bytes: pick(256 << 20, 1 << 30),
+            small_files: if is_quick { 2000 } else { 50_000 },
+            copied_files: if is_quick { 100 } else { 1000 },
             // At least two: whether a second writer is in the way of the first is a question anywhere.
             threads: processors.clamp(2, 16),
             is_quick,

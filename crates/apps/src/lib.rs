@@ -8,12 +8,14 @@ mod cases;
 mod cluster;
 mod context;
 mod headline;
+mod judged;
 mod options;
 mod outcome;
 mod page;
 mod place;
 mod results;
 mod rounds;
+mod slow_disk;
 mod steps;
 mod tpcc;
 mod worker;
@@ -31,7 +33,9 @@ use forebay_lab::elsewhere::PROCESSORS;
 
 use crate::cases::{CASES, Case};
 use crate::context::{Context, Pace};
+use crate::judged::{DISK_NUMBER, disk_fsync_ns};
 use crate::options::BenchOptions;
+use crate::outcome::Outcome;
 use crate::place::{Place, Session};
 use crate::results::Results;
 use crate::steps::{STEPS, Step};
@@ -54,6 +58,9 @@ pub struct Arguments {
         default_value = "target/release/examples/passthrough"
     )]
     passthrough: PathBuf,
+    /// Only in these places, by name; one that is not known is answered with all of them
+    #[arg(long, value_name = "PLACE", value_delimiter = ',')]
+    places: Vec<String>,
     /// Most threads of the small writes [default: as many as processors, 2 to 16]
     #[arg(long)]
     threads: Option<usize>,
@@ -64,7 +71,8 @@ pub struct Arguments {
 /// # Errors
 /// It cannot be done here, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (cases, steps) = chosen(&arguments.bench.only)?;
+    let places = chosen_places(&arguments.places)?;
+    let (cases, steps) = chosen(&arguments.bench.only, !arguments.places.is_empty())?;
     let context = prepare(arguments)?;
     let mut help = Command::new(&context.forebay);
     help.arg("help");
@@ -72,10 +80,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut run = Run {
         context: &context,
         commands,
+        chosen: places,
         results: Results::default(),
         rows: Vec::new(),
         complaints: Vec::new(),
         failures: 0,
+        probes: 0,
     };
     run.leave_out();
     let turns = cases.iter().map(|case| run.places(case).len());
@@ -91,10 +101,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     run.finish(&arguments.bench.run)
 }
 
-fn chosen(only: &[String]) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
-    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+/// What is to be measured; if places are chosen, steps, which have none, only by name.
+fn chosen(only: &[String], by_place: bool) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
+    let is_named = |name: &str| only.iter().any(|wanted| wanted == name);
+    let is_chosen = |name: &str| only.is_empty() || is_named(name);
     let cases: Vec<&Case> = CASES.iter().filter(|case| is_chosen(case.name)).collect();
-    let steps: Vec<&Step> = STEPS.iter().filter(|step| is_chosen(step.name)).collect();
+    let steps = STEPS
+        .iter()
+        .filter(|step| is_named(step.name) || only.is_empty() && !by_place);
+    let steps: Vec<&Step> = steps.collect();
     if !only.is_empty() && cases.len() + steps.len() < only.len() {
         let names = CASES.iter().map(|case| case.name);
         let known: Vec<&str> = names.chain(STEPS.iter().map(|step| step.name)).collect();
@@ -102,6 +117,18 @@ fn chosen(only: &[String]) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
         return Err(format!("not all of {asked} are known; one of {known}").into());
     }
     Ok((cases, steps))
+}
+
+/// The places of these names, all of them where none is named.
+fn chosen_places(names: &[String]) -> Result<Vec<Place>> {
+    let is_chosen =
+        |place: &Place| names.is_empty() || names.iter().any(|name| name == place.name());
+    let chosen: Vec<Place> = Place::ALL.into_iter().filter(is_chosen).collect();
+    if !names.is_empty() && chosen.len() < names.len() {
+        let (asked, known) = (names.join(","), Place::ALL.map(Place::name).join(", "));
+        return Err(format!("not all of the places {asked} are known; one of {known}").into());
+    }
+    Ok(chosen)
 }
 
 fn prepare(arguments: &Arguments) -> Result<Context> {
@@ -126,15 +153,19 @@ fn prepare(arguments: &Arguments) -> Result<Context> {
 struct Run<'a> {
     context: &'a Context,
     commands: String,
+    /// In no other place anything is measured.
+    chosen: Vec<Place>,
     results: Results,
     rows: Vec<Row>,
     complaints: Vec<String>,
     failures: usize,
+    /// How often the disk itself was measured.
+    probes: usize,
 }
 
 impl Run<'_> {
     fn leave_out(&mut self) {
-        for place in [Place::Passthrough, Place::Mount, Place::Preload] {
+        for place in self.chosen.clone() {
             if let Some(what) = place.lacks(&self.commands, &self.context.passthrough) {
                 self.complain(format!("skipped {}: {what}", place.title()));
             }
@@ -143,7 +174,9 @@ impl Run<'_> {
 
     fn places(&self, case: &Case) -> Vec<Place> {
         let passthrough = &self.context.passthrough;
-        let has = |place: &&Place| place.lacks(&self.commands, passthrough).is_none();
+        let has = |place: &&Place| {
+            self.chosen.contains(*place) && place.lacks(&self.commands, passthrough).is_none()
+        };
         case.places.iter().filter(has).copied().collect()
     }
 
@@ -152,6 +185,9 @@ impl Run<'_> {
     /// Errors: only Ctrl-C.
     fn case(&mut self, case: &Case) -> Result<()> {
         let places = self.places(case);
+        if places.is_empty() {
+            self.complain(format!("skipped {}: in none of the places", case.name));
+        }
         for round in 0..self.context.pace.rounds {
             for turn in 0..places.len() {
                 let place = places[(round + turn) % places.len()];
@@ -173,12 +209,30 @@ impl Run<'_> {
         check_interrupt()?;
         self.context.progress.inc(1);
         match measured {
-            Ok(outcome) => self.results.add(place, round, outcome),
+            Ok(outcome) => {
+                self.results.add(place, round, outcome);
+                self.probe_disk(place)?;
+            }
             Err(error) => {
                 self.failures += 1;
                 self.complain(format!("{} on {}: {error}", case.name, place.title()));
             }
         }
+        Ok(())
+    }
+
+    /// What the disk itself takes at that time, beside what was measured on it.
+    fn probe_disk(&mut self, place: Place) -> Result<()> {
+        if !matches!(place, Place::Disk | Place::DiskUnsynced) {
+            return Ok(());
+        }
+        let folder = temporary_folder(&self.context.disk)?;
+        let outcome = Outcome {
+            rows: vec![Row::new(DISK_NUMBER, disk_fsync_ns(folder.path())?, "ns")],
+            curves: Vec::new(),
+        };
+        self.results.add(Place::Disk, self.probes, outcome);
+        self.probes += 1;
         Ok(())
     }
 
@@ -223,7 +277,7 @@ impl Run<'_> {
         page::page(&self.results, &rows, &self.complaints, self.context).write(&html)?;
         match options.json {
             true => rows::print(&rows, true)?,
-            false => print!("{}", headline::summary(&rows)),
+            false => print!("{}", judged::summary(headline::BARS, &rows)),
         }
         eprintln!("written to {} and {}", report.display(), html.display());
         match self.failures {
@@ -233,5 +287,30 @@ impl Run<'_> {
                 Ok(false)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_chosen_by_name_and_steps_have_none() {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(chosen_places(&[]).expect("all"), Place::ALL);
+        let two = chosen_places(&names(&["mount_ssd", "disk"])).expect("two");
+        assert_eq!(two, [Place::Disk, Place::MountSsd]);
+        let error = chosen_places(&names(&["disk", "tape"])).expect_err("no such place");
+        for name in ["tape", "ssd_pool_slow_disk", "preload_ssd"] {
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let count = |only: &[&str], by_place| {
+            let (cases, steps) = chosen(&names(only), by_place).expect("known");
+            (cases.len(), steps.len())
+        };
+        assert_eq!(count(&[], false), (CASES.len(), STEPS.len()));
+        assert_eq!(count(&[], true), (CASES.len(), 0));
+        assert_eq!(count(&["sqlite", "torture"], true), (1, 1));
+        assert!(chosen(&names(&["sqlite", "no such"]), false).is_err());
     }
 }

@@ -1,15 +1,19 @@
 //! The places that a program's files lie in, one after the other: a disk, memory, and a disk behind
-//! Forebay in each of its two forms.
+//! Forebay in each of its two forms, over pools in memory and over pools on an SSD.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use forebay_harness::{Daemon, Result, TestEnv, mount_obstacle, output};
+use forebay_harness::{
+    Daemon, PoolMedium, Result, TempDir, TestEnv, mount_obstacle, output, temporary_folder,
+};
 use rustix::process::Signal;
 
 use crate::context::Context;
 use crate::outcome::Outcome;
+use crate::slow_disk::SlowDisk;
 use crate::worker::Task;
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -28,9 +32,30 @@ pub enum Place {
     Passthrough,
     Mount,
     Preload,
+    /// The mount over a pool that lies on the disk itself, as an SSD's owner has it.
+    MountSsd,
+    PreloadSsd,
+    /// A disk whose every request takes as long as a seek, alone.
+    SlowDisk,
+    /// The mount of a directory on that disk, its pool on the disk of the others.
+    SlowDiskMountSsd,
 }
 
 impl Place {
+    pub const ALL: [Place; 11] = [
+        Place::Disk,
+        Place::Tmpfs,
+        Place::Mount,
+        Place::Preload,
+        Place::DiskUnsynced,
+        Place::Raw,
+        Place::Passthrough,
+        Place::MountSsd,
+        Place::PreloadSsd,
+        Place::SlowDisk,
+        Place::SlowDiskMountSsd,
+    ];
+
     pub fn name(self) -> &'static str {
         match self {
             Place::Disk => "disk",
@@ -40,6 +65,10 @@ impl Place {
             Place::Passthrough => "passthrough",
             Place::Mount => "mount",
             Place::Preload => "preload",
+            Place::MountSsd => "mount_ssd",
+            Place::PreloadSsd => "preload_ssd",
+            Place::SlowDisk => "slow_disk",
+            Place::SlowDiskMountSsd => "ssd_pool_slow_disk",
         }
     }
 
@@ -47,12 +76,35 @@ impl Place {
         match self {
             Place::DiskUnsynced => "disk, unsynced",
             Place::Raw => "memory alone",
+            Place::MountSsd => "mount, SSD pool",
+            Place::PreloadSsd => "preload, SSD pool",
+            Place::SlowDisk => "slow disk",
+            Place::SlowDiskMountSsd => "slow disk, SSD pool",
             other => other.name(),
         }
     }
 
     fn is_mounted(self) -> bool {
-        matches!(self, Place::Mount | Place::Passthrough)
+        self.is_forebay_mount() || self == Place::Passthrough
+    }
+
+    fn is_forebay_mount(self) -> bool {
+        matches!(
+            self,
+            Place::Mount | Place::MountSsd | Place::SlowDiskMountSsd
+        )
+    }
+
+    fn is_on_slow_disk(self) -> bool {
+        matches!(self, Place::SlowDisk | Place::SlowDiskMountSsd)
+    }
+
+    /// What its pools lie on, where it takes any.
+    fn pools(self) -> PoolMedium {
+        match self {
+            Place::MountSsd | Place::PreloadSsd | Place::SlowDiskMountSsd => PoolMedium::Ssd,
+            _ => PoolMedium::Memory,
+        }
     }
 
     /// What it needs and this machine does not have; none where it can be measured. `commands` is what
@@ -64,12 +116,20 @@ impl Place {
                 .filter_map(|line| line.split_whitespace().next());
             words.any(|word| word == name)
         };
-        if let Some(obstacle) = mount_obstacle().filter(|_| self.is_mounted()) {
+        let mounts = self.is_mounted() || self.is_on_slow_disk();
+        if let Some(obstacle) = mount_obstacle().filter(|_| mounts) {
             return Some(obstacle.into());
         }
+        if let Some(obstacle) = SlowDisk::obstacle().filter(|_| self.is_on_slow_disk()) {
+            return Some(obstacle);
+        }
         match self {
-            Place::Mount if !has("mount") => Some("needs the command `forebay mount`".into()),
-            Place::Preload if !has("run") => Some("needs the command `forebay run`".into()),
+            _ if self.is_forebay_mount() && !has("mount") => {
+                Some("needs the command `forebay mount`".into())
+            }
+            Place::Preload | Place::PreloadSsd if !has("run") => {
+                Some("needs the command `forebay run`".into())
+            }
             Place::Passthrough if !passthrough.is_file() => {
                 Some(format!("needs {}", passthrough.display()))
             }
@@ -85,22 +145,36 @@ pub struct Session<'a> {
     pub place: Place,
     mount: Option<Daemon>,
     env: TestEnv,
+    /// On the disk, where pools are to lie there.
+    pool_folder: Option<TempDir>,
     pool_bytes: u64,
+    /// Taken away last: the files of the place are on it.
+    slow_disk: Option<SlowDisk>,
 }
 
 impl<'a> Session<'a> {
     /// Makes the directories, the pool of `pool_bytes`, and the mount.
     pub fn open(context: &'a Context, place: Place, pool_bytes: u64) -> Result<Session<'a>> {
-        let root = match place {
-            Place::Tmpfs | Place::Raw => &context.memory,
+        let is_slow = place.is_on_slow_disk();
+        let slow_disk = is_slow
+            .then(|| SlowDisk::make(&context.memory))
+            .transpose()?;
+        let root = match (place, &slow_disk) {
+            (_, Some(slow)) => &slow.files(),
+            (Place::Tmpfs | Place::Raw, None) => &context.memory,
             _ => &context.disk,
         };
+        let has_folder = place.pools().is_on_disk();
         let mut session = Session {
             context,
             place,
             mount: None,
             env: TestEnv::with_memory(&context.forebay, &context.memory, root)?,
+            pool_folder: has_folder
+                .then(|| temporary_folder(&context.disk))
+                .transpose()?,
             pool_bytes,
+            slow_disk,
         };
         if place.is_mounted() {
             session.start_mount()?;
@@ -112,8 +186,8 @@ impl<'a> Session<'a> {
         let mount_point = self.env.mount_point();
         let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
         let before = device(&mount_point)?;
-        let mut command = Command::new(&self.context.passthrough);
-        if self.place == Place::Mount {
+        let mut command = with_all_descriptors(&self.context.passthrough);
+        if self.place.is_forebay_mount() {
             command = self.env.command(&["mount", "--pool"]);
             command.arg(self.pool(0)?);
         }
@@ -143,9 +217,15 @@ impl<'a> Session<'a> {
 
     /// The pool of that number, which is made when it is first asked for.
     fn pool(&self, number: usize) -> Result<PathBuf> {
-        let pool = self.scratch(&format!("pool-{number}"));
+        let name = format!("pool-{number}");
+        let pool = match &self.pool_folder {
+            Some(folder) => folder.path().join(name),
+            None => self.scratch(&name),
+        };
         if !pool.exists() {
-            self.env.create_pool(&pool, self.pool_bytes, &[])?;
+            let medium = self.place.pools();
+            self.env
+                .create_pool((&pool, medium), self.pool_bytes, &[])?;
         }
         Ok(pool)
     }
@@ -154,9 +234,21 @@ impl<'a> Session<'a> {
     /// and where the place takes one a pool each.
     pub fn command(&self, program: &Path, number: usize) -> Result<Command> {
         Ok(match self.place {
-            Place::Preload => self.env.preloaded(&self.pool(number)?, program),
+            Place::Preload | Place::PreloadSsd => self.env.preloaded(&self.pool(number)?, program),
             _ => Command::new(program),
         })
+    }
+
+    /// What is to be measured. What was loaded before is on the disks by then, so that no program waits for what others wrote;
+    /// a slow disk is slow meanwhile, and only then.
+    pub fn measuring<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        for folder in [self.env.disk(), &self.context.disk] {
+            rustix::fs::syncfs(File::open(folder)?)?;
+        }
+        match &self.slow_disk {
+            Some(slow) => slow.waiting(work),
+            None => work(),
+        }
     }
 
     /// Runs a program; what it printed.
@@ -180,7 +272,7 @@ impl<'a> Session<'a> {
     /// Unmounts, which brings everything to the disk, and removes the directories.
     pub fn close(mut self) -> Result<()> {
         match self.mount.take() {
-            Some(daemon) if self.place == Place::Mount => daemon.end(Signal::TERM),
+            Some(daemon) if self.place.is_forebay_mount() => daemon.end(Signal::TERM),
             Some(daemon) => {
                 let mut umount = Command::new("umount");
                 umount.arg(self.env.mount_point());
@@ -190,6 +282,14 @@ impl<'a> Session<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The plain mount keeps a descriptor for each file that the kernel knows of.
+fn with_all_descriptors(program: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n \"$(ulimit -H -n)\"; exec \"$0\" \"$@\""]);
+    command.arg(program);
+    command
 }
 
 #[cfg(test)]
@@ -204,6 +304,20 @@ mod tests {
         assert!(Place::Preload.lacks("  create\n", missing).is_some());
         assert!(Place::Mount.lacks(help, missing).is_some());
         assert!(Place::Passthrough.lacks(help, missing).is_some());
+        assert_eq!(Place::PreloadSsd.lacks(help, missing), None);
+        assert!(Place::MountSsd.lacks(help, missing).is_some());
+        assert!(Place::SlowDiskMountSsd.lacks(help, missing).is_some());
         assert_eq!(Place::Disk.lacks("", missing), None);
+    }
+
+    #[test]
+    fn every_place_has_a_name_of_its_own_and_ssd_pools_are_in_it() {
+        let mut names = Place::ALL.map(Place::name);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        for place in Place::ALL {
+            let is_named = place.name().contains("ssd");
+            assert_eq!(place.pools() == PoolMedium::Ssd, is_named, "{place:?}");
+        }
     }
 }

@@ -9,13 +9,16 @@ use crate::place::Place;
 use crate::rounds::Rounds;
 
 /// Which places are compared in `report.json`: the better one is hoped to be first.
-const COMPARISONS: [(Place, Place); 6] = [
+const COMPARISONS: [(Place, Place); 9] = [
     (Place::Preload, Place::Tmpfs),
     (Place::Mount, Place::Tmpfs),
     (Place::Preload, Place::Disk),
     (Place::Mount, Place::Disk),
     (Place::Tmpfs, Place::Disk),
     (Place::Mount, Place::Passthrough),
+    (Place::MountSsd, Place::Disk),
+    (Place::PreloadSsd, Place::Disk),
+    (Place::SlowDiskMountSsd, Place::SlowDisk),
 ];
 
 /// One number in every place.
@@ -144,6 +147,32 @@ mod tests {
         assert_eq!(value(&rows, "set_mount_vs_tmpfs"), None);
         assert_eq!(value(&rows, "set_p50_tmpfs"), Some(7.0));
         assert_eq!(rows.len(), 4, "{rows:?}");
+    }
+
+    #[test]
+    fn numbers_over_an_ssd_pool_are_named_by_it_and_compared_with_the_ssd() {
+        let mut results = Results::default();
+        for (place, rate) in [
+            (Place::Disk, 2000.0),
+            (Place::MountSsd, 3000.0),
+            (Place::PreloadSsd, 5000.0),
+            (Place::SlowDisk, 100.0),
+            (Place::SlowDiskMountSsd, 2500.0),
+        ] {
+            let outcome = Outcome::rate("sqlite_wal", rate, "transactions/s");
+            results.add(place, 0, outcome);
+        }
+        let rows = results.rows();
+        for (name, expected) in [
+            ("sqlite_wal_mount_ssd", 3000.0),
+            ("sqlite_wal_mount_ssd_vs_disk", 1.5),
+            ("sqlite_wal_preload_ssd_vs_disk", 2.5),
+            ("sqlite_wal_ssd_pool_slow_disk", 2500.0),
+            ("sqlite_wal_ssd_pool_slow_disk_vs_slow_disk", 25.0),
+        ] {
+            assert_eq!(value(&rows, name), Some(expected), "{name}: {rows:?}");
+        }
+        assert_eq!(rows.len(), 8, "{rows:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use forebay_files::{FileBuffer, FileBufferOptions, SyncKind};
-use forebay_harness::{Result, Row, TestEnv, rows};
+use forebay_harness::{PoolMedium, Result, Row, TestEnv, rows};
 
 use crate::context::Context;
 
@@ -47,7 +47,7 @@ pub const STEPS: &[Step] = &[
 fn append_counts(context: &Context) -> Result<Measured> {
     let env = TestEnv::with_memory(&context.forebay, &context.memory, &context.disk)?;
     let pool = env.path("pool");
-    env.create_pool(&pool, POOL_BYTES, &[])?;
+    env.create_pool((&pool, PoolMedium::Memory), POOL_BYTES, &[])?;
     let buffer = FileBuffer::open(&FileBufferOptions::new(pool))?;
     let path = env.disk().join("appended");
     let file = File::options()

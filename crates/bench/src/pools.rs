@@ -5,7 +5,8 @@ use std::path::Path;
 use forebay::{Backing, Pool, PoolOptions, Redundancy, Volume};
 use forebay_pmem::{Region, RegionOptions};
 
-use crate::payload::{BLOCK_BYTES, Payload};
+use crate::contest::Contender;
+use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::scratch::{Scratch, ScratchFile};
 use forebay_harness::Result;
 
@@ -103,7 +104,12 @@ pub fn with_blocks(options: &PoolOptions, blocks: u64) -> Result<CachedPool> {
 }
 
 fn filled(pool: Pool, blocks: u64) -> Result<CachedPool> {
-    let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;
+    filled_over(pool, Backing::memory(blocks * BLOCK_BYTES as u64), blocks)
+}
+
+/// A pool with so many dirty blocks of a backing.
+pub fn filled_over(pool: Pool, backing: Backing, blocks: u64) -> Result<CachedPool> {
+    let volume = pool.attach(backing)?;
     fill(&volume, blocks)?;
     let cached = pool.stats().cached_blocks;
     if cached != blocks {
@@ -138,6 +144,20 @@ pub fn commit_one(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
     transaction.write(block, data)?;
     transaction.commit()?;
     Ok(())
+}
+
+/// Operations between two looks at the clock.
+const BATCH: u64 = 64;
+
+/// Overwrites blocks at random, one a commit.
+pub fn overwrites<'p>(name: &'static str, pool: &'p CachedPool, seed: u64) -> Contender<'p> {
+    let (mut payload, mut blocks) = (Payload::new(seed), Blocks::new(seed, 0, pool.blocks));
+    Contender::new(name, move || {
+        for _ in 0..BATCH {
+            commit_one(&pool.volume, blocks.next(), payload.next())?;
+        }
+        Ok(BATCH)
+    })
 }
 
 /// The share of what is resident that must be mapped by huge pages.

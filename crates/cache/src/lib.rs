@@ -75,7 +75,7 @@ pub use backing::{
 };
 pub use engine::{RebuildProgress, RebuildWatcher, ScrubReport};
 pub use error::{Error, ErrorKind, Result};
-pub use facade::{Pool, Transaction, Volume};
+pub use facade::{Behind, Pool, Transaction, Volume};
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
@@ -90,6 +90,7 @@ pub use tallies::TallySums;
 #[doc(hidden)]
 pub mod internals {
     pub use crate::api::pool::new_region;
+    pub use crate::api::volume::QueuedReads;
     pub use crate::backing::{
         AlignedBuffer, MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool, mark_folder,
     };

@@ -105,5 +105,8 @@ forebay_pmem::define_mutants! {
         PassedByWhatIsDirty,
         LeftUnseenByWatchers,
         ZeroedUnseenByWatchers,
+        StackedZeroDropped,
+        StackedRunUnsent,
+        FrontMarkIgnored,
     }
 }

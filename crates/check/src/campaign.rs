@@ -406,10 +406,12 @@ mod tests {
             (Subject::PoolMirrored, 1_000),
             (Subject::PoolRows, 1_000),
         ];
-        for (subject, images) in pools
-            .into_iter()
-            .chain([(Subject::Files, 60), (Subject::Ssd, 2_000)])
-        {
+        for (subject, images) in pools.into_iter().chain([
+            (Subject::Files, 60),
+            (Subject::FilesSsd, 60),
+            (Subject::Ssd, 2_000),
+            (Subject::Stacked, 300),
+        ]) {
             let outcome = run_alone(subject, images);
             assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
             assert!(outcome.distinct >= images);

@@ -17,8 +17,8 @@ use std::time::Duration;
 /// What is crashed
 #[derive(Args, Debug)]
 struct Choice {
-    /// forebay, forebay-in-dram (its entry table in DRAM), forebay-checksum, forebay-mirror, files, classic, ubj,
-    /// tinca, spindle, forebay-engine (Forebay behind the engines' trait), or ssd (the engine of pools on an SSD)
+    /// forebay, forebay-in-dram (its entry table in DRAM), forebay-checksum, forebay-mirror, files, files-ssd (files over a pool on an SSD), classic, ubj,
+    /// tinca, spindle, forebay-engine (Forebay behind the engines' trait), ssd (the engine of pools on an SSD), or stacked (a pool in memory in front of one on an SSD)
     #[arg(long, value_name = "ENGINE", default_value = "forebay")]
     engine: Subject,
     /// The paper's protocol exactly as printed
@@ -162,7 +162,7 @@ impl Choice {
 
 impl Extent {
     fn run(&self, subject: Subject) -> Result<bool> {
-        let usual = if subject == Subject::Files {
+        let usual = if subject.is_of_files() {
             20_000
         } else {
             100_000

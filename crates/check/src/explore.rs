@@ -17,6 +17,7 @@ use crate::rebuilt;
 use crate::scenario::Script;
 use crate::scheduler::Policy;
 use crate::ssd;
+use crate::stacked;
 use crate::story::Story;
 use crate::subject::{Subject, Templates};
 use crate::verdict::{image_hash, recover, verify};
@@ -192,7 +193,10 @@ impl<'a, T: Tally> Explorer<'a, T> {
         };
         let is_told = self.tracing == Tracing::Words;
         match self.subject {
-            Subject::Files => files::run(self.templates.files()?, *seed, is_told, tally)?,
+            subject if subject.is_of_files() => {
+                files::run(self.templates.files(subject)?, *seed, is_told, tally)?;
+            }
+            Subject::Stacked => stacked::run(*seed, is_told, tally)?,
             _ => ssd::run(*seed, is_told, tally)?,
         }
         Ok(0)

@@ -43,6 +43,7 @@ mod search;
 mod ssd;
 #[cfg(feature = "mutants")]
 mod ssd_budgets;
+mod stacked;
 mod story;
 mod streamed;
 mod subject;

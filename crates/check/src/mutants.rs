@@ -70,6 +70,9 @@ impl Fault {
                 | mutants::Mutant::RowFreedWithMate
                 | mutants::Mutant::GroupTakenWithPairs
                 | mutants::Mutant::RowNotRebuilt => Subject::PoolRows,
+                mutants::Mutant::StackedZeroDropped
+                | mutants::Mutant::StackedRunUnsent
+                | mutants::Mutant::FrontMarkIgnored => Subject::Stacked,
                 _ => Subject::Pool,
             }
         );
@@ -80,7 +83,14 @@ impl Fault {
                 false => Subject::engine(mutant.engine(), false),
             }
         });
-        let files = faults_of!(forebay_files::mutants, |_| Subject::Files);
+        let files = faults_of!(
+            forebay_files::mutants,
+            |mutant: mutants::Mutant| match mutant {
+                // In memory there is nothing to be synced.
+                mutants::Mutant::FilesSyncWithoutPool => Subject::FilesSsd,
+                _ => Subject::Files,
+            }
+        );
         let ssd = faults_of!(forebay_log::mutants, |_| Subject::Ssd, budget_images);
         let own = pool.into_iter().chain(medium);
         own.chain(lab).chain(files).chain(ssd).collect()
@@ -92,14 +102,19 @@ impl Fault {
     }
 }
 
-/// Switches the named fault on and returns what it belongs to; `subject` if none is named.
+/// Switches the named fault on and returns what it belongs to; `subject` if none is named, or if that has its code too: the file
+/// buffer over either pool, and over one on an SSD that engine.
 pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject> {
     let Some(name) = name else {
         return Ok(subject);
     };
     let fault = Fault::named(name)?;
     (fault.set)(true);
-    Ok(fault.subject)
+    match (fault.subject, subject) {
+        (Subject::Files, Subject::Files | Subject::FilesSsd)
+        | (Subject::Ssd, Subject::FilesSsd) => Ok(subject),
+        (of_fault, _) => Ok(of_fault),
+    }
 }
 
 /// Searches for all of them: true if every fault was noticed from each seed.

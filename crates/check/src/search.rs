@@ -135,7 +135,7 @@ const SOUND_IMAGES_OF_FILES: u64 = 300;
 pub fn check_sound(limits: &Limits) -> Result<()> {
     let limits = Limits {
         images: match limits.subject {
-            Subject::Files => SOUND_IMAGES_OF_FILES,
+            subject if subject.is_of_files() => SOUND_IMAGES_OF_FILES,
             _ => SOUND_IMAGES,
         },
         ..limits.clone()

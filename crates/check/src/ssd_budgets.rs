@@ -21,7 +21,9 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdVolumeRowUnsynced
         | Mutant::SsdVolumeFreedWithItsBlocks
         | Mutant::SsdRoundWritesWhatWas
-        | Mutant::SsdPieceTakenForWhole => 5_000,
+        | Mutant::SsdPieceTakenForWhole
+        | Mutant::SsdDurableBehindGap
+        | Mutant::SsdSyncWithoutFlush => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped
         | Mutant::SsdAckOutOfOrder
@@ -30,15 +32,21 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdCarriedPastPending
         | Mutant::SsdPoisonForgotten
         | Mutant::SsdVolumeCopiesTogether
-        | Mutant::SsdCleanedPastRest => 25_000,
+        | Mutant::SsdCleanedPastRest
+        | Mutant::SsdSealListsUnsettled
+        | Mutant::SsdBroughtUnsettled => 25_000,
         // They need a ring that has lapped, and a block, a disk or a reader that is late by that much.
-        Mutant::SsdSaltOfOldLap
-        | Mutant::SsdCarriedOverNewer
+        Mutant::SsdCarriedOverNewer
         | Mutant::SsdCleanPointPastFailed
         | Mutant::SsdCleanedPastFailed => IMAGES_MAX,
         // And a crash, or the end of the read, between two writes of recycling.
         Mutant::SsdSegmentReusedBeforeTail
         | Mutant::SsdReadWithoutVersion
-        | Mutant::SsdLetGoBeforeTail => 2 * IMAGES_MAX,
+        | Mutant::SsdLetGoBeforeTail
+        | Mutant::SsdCarriedIntoLastSegment => 2 * IMAGES_MAX,
+        // It needs a crash that takes a segment's first group and leaves the one behind it, which then has the number, the place and the
+        // sequences of the next incarnation's second one. It was refused as damage as well, more often, while records did not say
+        // which groups were durable before them.
+        Mutant::SsdSaltOfOldLap => 15 * IMAGES_MAX,
     }
 }

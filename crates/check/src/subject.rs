@@ -29,6 +29,10 @@ const MIRRORED: &str = "forebay-mirror";
 const ROWS: &str = "forebay-parity";
 /// And the engine of pools on an SSD.
 const SSD: &str = "ssd";
+/// And the durable file buffer over one of these.
+const FILES_SSD: &str = "files-ssd";
+/// And a pool in memory in front of one on an SSD.
+const STACKED: &str = "stacked";
 
 /// What is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +59,12 @@ pub enum Subject {
     },
     /// The durable file buffer over a real directory.
     Files,
+    /// The same over a pool on an SSD.
+    FilesSsd,
     /// The engine of pools on an SSD, on the shadow device.
     Ssd,
+    /// A pool in memory in front of one on an SSD.
+    Stacked,
 }
 
 impl Subject {
@@ -76,9 +84,14 @@ impl Subject {
         ) || self.is_mirrored()
     }
 
+    /// Whether it is the durable file buffer, over one pool or the other.
+    pub fn is_of_files(self) -> bool {
+        matches!(self, Subject::Files | Subject::FilesSsd)
+    }
+
     /// Whether all of its scenarios are drawn from seeds.
     pub fn is_random(self) -> bool {
-        matches!(self, Subject::Files | Subject::Ssd)
+        self.is_of_files() || matches!(self, Subject::Ssd | Subject::Stacked)
     }
 
     /// Whether its members hold the same.
@@ -150,7 +163,9 @@ impl Subject {
                 format!(" --engine {maker}{printed}{cleaner}")
             }
             Subject::Files => String::from(" --engine files"),
+            Subject::FilesSsd => format!(" --engine {FILES_SSD}"),
             Subject::Ssd => format!(" --engine {SSD}"),
+            Subject::Stacked => format!(" --engine {STACKED}"),
         }
     }
 
@@ -172,7 +187,9 @@ impl Subject {
                 format!("{what}_{maker}{printed}{cleaner}")
             }
             Subject::Files => format!("{what}_files"),
+            Subject::FilesSsd => format!("{what}_files_ssd"),
             Subject::Ssd => format!("{what}_{SSD}"),
+            Subject::Stacked => format!("{what}_{STACKED}"),
         }
     }
 
@@ -223,7 +240,9 @@ impl FromStr for Subject {
             MIRRORED => Ok(Subject::PoolMirrored),
             ROWS => Ok(Subject::PoolRows),
             "files" => Ok(Subject::Files),
+            FILES_SSD => Ok(Subject::FilesSsd),
             SSD => Ok(Subject::Ssd),
+            STACKED => Ok(Subject::Stacked),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {
                 Ok(name) => Ok(Subject::engine(name, false)),
@@ -268,6 +287,7 @@ const TEMPLATES_MAX: usize = 256;
 pub struct Templates {
     images: HashMap<Shape, Image>,
     files: Option<files::TestEnv>,
+    files_ssd: Option<files::TestEnv>,
 }
 
 impl Templates {
@@ -290,11 +310,15 @@ impl Templates {
     }
 
     /// Where the file buffer is crashed, made when it is asked for first.
-    pub fn files(&mut self) -> Result<&files::TestEnv, String> {
-        if self.files.is_none() {
-            self.files = Some(files::TestEnv::new()?);
+    pub fn files(&mut self, subject: Subject) -> Result<&files::TestEnv, String> {
+        let (made, kind) = match subject {
+            Subject::FilesSsd => (&mut self.files_ssd, files::Kind::Ssd),
+            _ => (&mut self.files, files::Kind::Memory),
+        };
+        if made.is_none() {
+            *made = Some(files::TestEnv::new(kind)?);
         }
-        Ok(self.files.as_ref().expect("it was made"))
+        Ok(made.as_ref().expect("it was made"))
     }
 }
 

@@ -15,6 +15,7 @@ mod members;
 mod pool_report;
 mod regions;
 pub mod requests;
+mod stack;
 mod top;
 
 use std::process::ExitCode;

@@ -1,7 +1,6 @@
 //! Attributes: those that the buffer changes are durable at once; an fsync has those that were changed where it did
 //! not see which.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,24 +16,7 @@ use crate::file::BufferedFile;
 use crate::identity::FileIdentity;
 use crate::names::AttributeChange;
 use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
-use crate::testing::{Rig, open_file};
-
-/// Notes what of the backing is synced.
-#[derive(Default)]
-struct Syncs(RefCell<Vec<Synced>>);
-
-impl Observer for Syncs {
-    fn identity(&self, _: FileIdentity) -> Option<SeenIdentity> {
-        None
-    }
-    fn mounting(&self) -> u64 {
-        1
-    }
-    fn before_sync(&self) {}
-    fn synced(&self, what: Synced) {
-        self.0.borrow_mut().push(what);
-    }
-}
+use crate::testing::{Rig, Syncs, open_file};
 
 fn change_mode(rig: &Rig) {
     fs::set_permissions(rig.path("file"), Permissions::from_mode(0o640)).expect("chmod");

@@ -19,6 +19,7 @@ use crate::errors::{from_pool, told};
 use crate::facts::FileFacts;
 use crate::file::BufferedFile;
 use crate::identity::FileIdentity;
+use crate::lasting;
 use crate::marks::mark_place;
 use crate::metadata::{FileIds, LOG, MetadataArea};
 use crate::mutants::{Mutant, mutated};
@@ -308,6 +309,14 @@ impl FileBuffer {
         self.names.checkpoint()
     }
 
+    /// Makes durable what the pool has of all files, by one flush of an SSD at most: what a `sync` of the system cannot reach.
+    ///
+    /// # Errors
+    /// The pool's.
+    pub fn sync_pool(&self) -> io::Result<()> {
+        self.shared.volume.sync().map_err(from_pool)
+    }
+
     /// Drains everything and closes the pool. Files that are still open pass through from now on.
     ///
     /// # Errors
@@ -453,6 +462,7 @@ fn owner_called(name: &Path) -> String {
 fn open_side(pool: &Path, trust_owner: bool) -> io::Result<Backing> {
     let mut path = std::path::absolute(pool)?.into_os_string();
     path.push(".files");
+    lasting::check_lasts(pool, Path::new(&path))?;
     let file = open_own(Path::new(&path), Opening::WriteOrMake, trust_owner)
         .map_err(|error| told(error.into()))?;
     if file.metadata()?.len() < SIDE_BYTES {

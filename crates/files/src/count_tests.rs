@@ -1,13 +1,21 @@
-//! What writes cost the pool, exactly.
+//! What writes cost the pool, and names the backing, exactly.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay::Counters;
+use forebay_log::Device;
+use rustix::fs::{Mode, OFlags};
 
 use crate::buffer::FileBuffer;
 use crate::facts::SyncKind;
 use crate::file::BufferedFile;
-use crate::testing::{Rig, open_file};
+use crate::observe::{Synced, set_observer};
+use crate::testing::{Rig, SmallDisk, Syncs, open_file};
 
 fn spent(buffer: &FileBuffer, act: impl FnOnce()) -> (u64, u64) {
     let before = buffer.counters();
@@ -76,4 +84,109 @@ fn cold_files_cost_the_pool_nothing() {
         assert_eq!(file.read_at(0, &mut out).expect("read"), out.len());
     });
     assert_eq!(cost, (0, 0));
+}
+
+#[test]
+fn each_directory_that_others_had_made_waited_for_a_sync_of_its_own() {
+    let rig = Rig::new(4 << 20);
+    let buffer = rig.open().expect("open");
+    let folders: Vec<_> = (0..20)
+        .map(|number| rig.path(&format!("{number}")))
+        .collect();
+    folders
+        .iter()
+        .for_each(|folder| fs::create_dir(folder).expect("make"));
+    // Longer than a tick of the clock that both times are told by.
+    std::thread::sleep(Duration::from_millis(20));
+    let syncs = syncs_of_creates_in(&buffer, &folders);
+    let of_all = syncs.iter().filter(|what| **what == Synced::Everything);
+    assert_eq!((of_all.count(), syncs.len()), (1, 5), "{syncs:?}");
+    assert_eq!(syncs.last(), Some(&Synced::Everything));
+}
+
+/// What of the backing is synced while a file is made in each of the folders.
+fn syncs_of_creates_in(buffer: &Arc<FileBuffer>, folders: &[PathBuf]) -> Vec<Synced> {
+    let syncs = Rc::new(Syncs::default());
+    set_observer(Some(syncs.clone()));
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    for folder in folders {
+        let folder = File::open(folder).expect("open");
+        let folder = buffer.directory(folder.into()).expect("directory");
+        let made = folder.open(OsStr::new("file"), flags, Mode::RUSR);
+        assert!(made.expect("make").created);
+    }
+    set_observer(None);
+    syncs.0.take()
+}
+
+#[test]
+fn what_is_on_a_file_system_that_was_not_seen_yet_was_taken_for_synced_with_the_rest() {
+    let rig = Rig::new(4 << 20);
+    let buffer = rig.open().expect("open");
+    let small = rig.path("small");
+    fs::create_dir(&small).expect("make");
+    let Some(_mounted) = SmallDisk::new(&small) else {
+        eprintln!("skipped what_is_on_a_file_system_that_was_not_seen: may not mount");
+        return;
+    };
+    let mut folders: Vec<_> = (0..5)
+        .map(|number| rig.path(&format!("{number}")))
+        .collect();
+    folders.push(small.join("in-it"));
+    folders
+        .iter()
+        .for_each(|folder| fs::create_dir(folder).expect("make"));
+    std::thread::sleep(Duration::from_millis(20));
+    let of_rest = syncs_of_creates_in(&buffer, &folders[..5]);
+    assert_eq!(
+        (of_rest.len(), of_rest.last()),
+        (5, Some(&Synced::Everything))
+    );
+    let of_small = syncs_of_creates_in(&buffer, &folders[5..]);
+    assert!(of_small.contains(&Synced::Everything), "{of_small:?}");
+    assert_eq!(syncs_of_creates_in(&buffer, &[small]), []);
+}
+
+/// Flushes of the SSD while something is done.
+fn flushes(rig: &Rig, act: impl FnOnce()) -> u64 {
+    let before = rig.device().counters();
+    act();
+    rig.device().counters().since(&before).flushes
+}
+
+#[test]
+fn a_sync_of_what_was_written_to_a_pool_on_an_ssd_is_one_flush() {
+    const COMMITS: u64 = 100;
+    // So long that few summaries are written meanwhile.
+    let rig = Rig::on_ssd_of(1024);
+    let buffer = rig.open().expect("open");
+    let file = hot_file(&rig, &buffer);
+    let other = buffer.adopt(open_file(&rig.path("other"))).expect("adopt");
+    other.sync(SyncKind::Data).expect("sync");
+    other.append(&[1; 256], true).expect("append");
+    // A commit of a write-ahead log: a frame's header and its page, behind the end.
+    let count = flushes(&rig, || {
+        for _ in 0..COMMITS {
+            file.append(&[7; 24], false).expect("append");
+            file.append(&[7; 4096], false).expect("append");
+            file.sync(SyncKind::Data).expect("sync");
+        }
+    });
+    assert!(count as f64 <= 1.05 * COMMITS as f64, "{count} flushes");
+    let write =
+        || (0..9).for_each(|at| file.write_at(at * 5000, &[8; 5000], false).expect("write"));
+    assert_eq!(flushes(&rig, write), 0, "nobody asked for any");
+    // All files share a log: the sync of one is that of what was written before it.
+    let sync = |file: &BufferedFile| file.sync(SyncKind::All).expect("sync");
+    assert_eq!(flushes(&rig, || sync(&other)), 1);
+    assert_eq!(flushes(&rig, || sync(&file)), 0);
+    // What is durable at its return costs one itself, with all before it, also where it is several transactions.
+    let long = vec![9; 3 << 20];
+    other.write_at(0, &long, false).expect("write");
+    let durable = flushes(&rig, || file.write_at(10, &long, true).expect("write"));
+    assert!(
+        (1..=3).contains(&durable),
+        "{durable} flushes, two of them of a summary"
+    );
+    assert_eq!(flushes(&rig, || sync(&other)), 0);
 }

@@ -34,6 +34,7 @@ mod golden_tests;
 #[cfg(test)]
 mod handover_tests;
 mod identity;
+mod lasting;
 mod marks;
 mod metadata;
 #[cfg(test)]

@@ -47,7 +47,7 @@ enum Step {
     Work,
     CloseFile,
     Kill,
-    /// What the pool lies on loses what was not durable.
+    /// All is synced; then what the pool lies on loses what was not durable.
     CutPower,
     CloseBuffer,
 }
@@ -182,10 +182,17 @@ impl World {
             }
             Step::CutPower => {
                 drop(file);
+                self.sync_all();
                 self.rig
                     .cut_power(&mut fastrand::Rng::with_seed(self.writes.into()));
                 self.reopen(false);
             }
+        }
+    }
+
+    fn sync_all(&mut self) {
+        for number in 0..FILES {
+            self.file(number).sync(SyncKind::Data).expect("sync");
         }
     }
 

@@ -39,6 +39,8 @@ forebay_pmem::define_mutants! {
         FilesSizeLeftOut,
         /// What only the page cache has is not absorbed by a sync.
         FilesSyncNotAbsorbed,
+        /// A sync leaves what was written to a pool on an SSD where a power cut may take it.
+        FilesSyncWithoutPool,
         /// A file that others may have changed is synced without its attributes.
         FilesAttributesLeftOut,
         /// A file that left the pool is still in the table.

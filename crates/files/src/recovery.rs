@@ -25,8 +25,8 @@ use crate::sizes::{Row, RowCut, SizeTable};
 use crate::store::{Mapping, VirtualStore};
 use crate::target::Target;
 
-/// Rows or segments that one transaction frees.
-const FREED_AT_ONCE: usize = 64;
+/// Rows or segments that one transaction frees at most: each may lie in a block of its own.
+const FREED_AT_ONCE: u64 = 64;
 
 /// What recovery did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -379,7 +379,10 @@ impl Recovery<'_> {
     fn free_tables(&self, is_kept: &dyn Fn(&FileId) -> bool) -> io::Result<()> {
         let owned = self.owned.iter().filter(|(_, owner)| !is_kept(&owner.id));
         let owned: Vec<&(u32, Owner)> = owned.collect();
-        for part in owned.chunks(FREED_AT_ONCE) {
+        let transaction_blocks =
+            self.volume.transaction_limit_bytes() / self.volume.block_size() as u64;
+        let at_once = transaction_blocks.clamp(1, FREED_AT_ONCE) as usize;
+        for part in owned.chunks(at_once) {
             let mut transaction = self.volume.begin();
             for (segment, _) in part {
                 segments::write_owner(&mut transaction, *segment, None)?;
@@ -392,7 +395,7 @@ impl Recovery<'_> {
         }
         let rows = self.rows.iter().filter(|(_, row)| !is_kept(&row.id));
         let rows: Vec<&(u32, Row)> = rows.collect();
-        for part in rows.chunks(FREED_AT_ONCE) {
+        for part in rows.chunks(at_once) {
             let mut transaction = self.volume.begin();
             for (number, _) in part {
                 self.sizes.write(&mut transaction, *number, None)?;

@@ -44,6 +44,19 @@ fn has_line(path: &Path) -> bool {
     read.is_ok() && line == LINE
 }
 
+#[test]
+fn more_files_than_a_transaction_of_the_pool_has_blocks_are_recovered() {
+    // The row of each lies in a block of its own.
+    for (rig, count) in [(Rig::new(1 << 20), 40), (Rig::on_ssd(), 10)] {
+        let names: Vec<String> = (0..count).map(|number| format!("file{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        write_and_die(&rig, &names);
+        let buffer = rig.open().expect("open");
+        assert_eq!(buffer.recovery().files, count);
+        assert!(names.iter().all(|name| has_line(&rig.path(name))));
+    }
+}
+
 /// A program of the tests', on its way until it is dropped.
 struct Running(std::process::Child);
 

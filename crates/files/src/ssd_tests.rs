@@ -294,3 +294,70 @@ fn a_sync_acknowledges_nothing_that_a_pool_that_failed_may_replay_over() {
     }
     assert!(refused > 0, "no sync met the failure");
 }
+
+#[test]
+fn a_power_cut_leaves_what_was_synced_and_a_prefix_of_what_was_not() {
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut lost = 0;
+    for synced in 0..24 {
+        let mut rig = Rig::on_ssd();
+        let buffer = rig.open().expect("open");
+        let file = adopted(&rig, &buffer, "file");
+        file.append(b"-", true).expect("append");
+        let mut all = b"-".to_vec();
+        for number in 0..24 {
+            let line = [b'a' + number; 7];
+            file.append(&line, false).expect("append");
+            all.extend(line);
+            if number + 1 == synced {
+                file.sync(SyncKind::Data).expect("sync");
+            }
+        }
+        drop((file, buffer));
+        rig.cut_power(&mut rng);
+        rig.open().expect("open").close().expect("close");
+        let found = on_disk(&rig, "file");
+        assert!(all.starts_with(&found), "{found:?}");
+        let least = 1 + 7 * usize::from(synced);
+        assert!(found.len() >= least, "{} of {least} bytes", found.len());
+        assert_eq!(found.len() % 7, 1, "a write is whole or not at all");
+        lost += u64::from(found.len() < all.len());
+    }
+    assert!(lost > 0, "no power cut took anything");
+}
+
+#[test]
+fn a_flush_that_fails_is_told_to_the_sync_of_each_file() {
+    let rig = Rig::on_ssd();
+    let buffer = rig.open().expect("open");
+    let files = ["one", "other"].map(|name| adopted(&rig, &buffer, name));
+    for file in &files {
+        file.append(b"-", true).expect("append");
+        file.append(b"lost", false).expect("append");
+    }
+    rig.device().fail(0, Fault::Error);
+    for file in &files {
+        let synced = file.sync(SyncKind::Data);
+        assert_eq!(
+            synced.expect_err("it failed").raw_os_error(),
+            Some(libc::EIO)
+        );
+    }
+    assert_eq!(read(&files[0], 9), b"-lost", "it is seen all the same");
+}
+
+#[test]
+fn what_is_handed_over_is_durable_in_the_pool_first() {
+    let rig = Rig::on_ssd();
+    let buffer = rig.open().expect("open");
+    let file = adopted(&rig, &buffer, "file");
+    file.append(b"synced", true).expect("append");
+    file.write_at(0, b"newer!", false).expect("write");
+    rig.device().fail(0, Fault::Error);
+    file.suspend().expect_err("the flush failed");
+    let found = on_disk(&rig, "file");
+    assert!(
+        found != b"newer!",
+        "others have what the pool may lose: {found:?}"
+    );
+}

@@ -1,5 +1,6 @@
 //! Small pools for this crate's tests.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,6 +15,8 @@ use forebay_pmem::shadow::{Shadow, ShadowModel};
 
 use crate::buffer::{COLD_AFTER_BYTES, FileBuffer, FileBufferParts, PoolSource};
 use crate::cuts::SIDE_BYTES;
+use crate::identity::FileIdentity;
+use crate::observe::{Observer, SeenIdentity, Synced};
 use crate::store::VirtualStore;
 
 pub(crate) fn quiet() -> RuntimeOptions {
@@ -77,10 +80,19 @@ impl Rig {
 
     /// The same with a pool on an SSD, of about a hundred blocks a third.
     pub(crate) fn on_ssd() -> Rig {
-        let pages = (SEGMENT_PAGES * SEGMENTS) as usize;
+        Rig::on_ssd_of(SEGMENT_PAGES)
+    }
+
+    /// The same with segments of so many pages.
+    pub(crate) fn on_ssd_of(segment_pages: u32) -> Rig {
+        let pages = (segment_pages * SEGMENTS) as usize;
         let state = ShadowState::new(Image::zeroed(pages), 4096);
         let device = Arc::new(ShadowDevice::new(state));
-        let log = forebay_log::create(device.clone(), log_options()).expect("create");
+        let options = forebay_log::Options {
+            segment_pages: Some(segment_pages),
+            ..log_options()
+        };
+        let log = forebay_log::create(device.clone(), options).expect("create");
         log.close().expect("close");
         Rig::on(Medium::Ssd(device))
     }
@@ -212,4 +224,21 @@ pub(crate) fn open_file(path: &Path) -> OwnedFd {
         .truncate(false)
         .open(path);
     opened.map(File::into).expect("open")
+}
+
+/// Notes what of the backing is synced.
+#[derive(Default)]
+pub(crate) struct Syncs(pub(crate) RefCell<Vec<Synced>>);
+
+impl Observer for Syncs {
+    fn identity(&self, _: FileIdentity) -> Option<SeenIdentity> {
+        None
+    }
+    fn mounting(&self) -> u64 {
+        1
+    }
+    fn before_sync(&self) {}
+    fn synced(&self, what: Synced) {
+        self.0.borrow_mut().push(what);
+    }
 }

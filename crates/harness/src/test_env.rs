@@ -42,9 +42,9 @@ impl TestEnv {
         pools: &Path,
         disk: &Path,
     ) -> Result<TestEnv> {
-        match medium {
-            PoolMedium::Memory => TestEnv::new(forebay, disk),
-            PoolMedium::Ssd => TestEnv::with_memory(forebay, pools, disk),
+        match medium.is_on_disk() {
+            false => TestEnv::new(forebay, disk),
+            true => TestEnv::with_memory(forebay, pools, disk),
         }
     }
 
@@ -96,12 +96,18 @@ impl TestEnv {
         command
     }
 
-    /// `forebay create`, with `more` arguments.
+    /// `forebay create`, of this medium whatever the place would have by itself, with `more` arguments.
     ///
     /// # Errors
     /// It fails.
-    pub fn create_pool(&self, pool: &Path, size_bytes: u64, more: &[&str]) -> Result<()> {
+    pub fn create_pool(
+        &self,
+        (pool, medium): (&Path, PoolMedium),
+        size_bytes: u64,
+        more: &[&str],
+    ) -> Result<()> {
         let mut create = self.command(&["create", "--size", &size_bytes.to_string()]);
+        create.args(medium.create_options());
         output(create.args(more).arg(pool), COMMAND_DEADLINE).map(drop)
     }
 

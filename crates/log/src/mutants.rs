@@ -62,7 +62,17 @@ forebay_pmem::define_mutants! {
         SsdCleanedPastRest,
         /// A range counts as zeroed when its first piece is.
         SsdPieceTakenForWhole,
+        /// A block that is carried forward takes the last free segment, and leaves none for the record by which its old one comes free.
+        SsdCarriedIntoLastSegment,
         /// A block counts as let go of before a durable record says that its segment is gone.
         SsdLetGoBeforeTail,
+        /// A durable write stands behind groups that were only written, and nothing makes these durable.
+        SsdDurableBehindGap,
+        /// A sync returns without a flush of what was only written.
+        SsdSyncWithoutFlush,
+        /// A segment's summary is written before groups that it lists are flushed.
+        SsdSealListsUnsettled,
+        /// A backing gets what was only written to the log.
+        SsdBroughtUnsettled,
     }
 }

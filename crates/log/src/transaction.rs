@@ -26,6 +26,8 @@ pub(crate) enum Item {
 pub struct Transaction {
     pub(crate) pages: Option<Arc<Pages>>,
     pub(crate) items: Vec<Item>,
+    /// It is over when it is written; some flush later on makes it durable.
+    pub(crate) is_unsynced: bool,
 }
 
 /// The first block of a range, if a volume can have all of it.

@@ -7,10 +7,11 @@ use forebay_model::config::Config;
 use forebay_model::explore::{Model, exhaust, walk};
 use forebay_model::extent::{self, action::Extent};
 use forebay_model::mirror::{self, action::Mirror};
+use forebay_model::ring::{self, action::Ring};
 use forebay_model::rules::{Mutant, Rules};
 use forebay_model::worlds;
 
-const USAGE: &str = "usage: forebay-model [--seeds N] [--first-seed N] [--states N] [--operations N] [--world NAME] [--mutant NAME] [--no-invariants] [--mirror | --extent]";
+const USAGE: &str = "usage: forebay-model [--seeds N] [--first-seed N] [--states N] [--operations N] [--world NAME] [--mutant NAME] [--no-invariants] [--mirror | --extent | --ring]";
 
 struct Options {
     seeds: u64,
@@ -19,12 +20,18 @@ struct Options {
     operations: Option<u8>,
     world: Option<String>,
     rules: Rules,
-    /// The worlds of two members instead.
-    mirror: bool,
+    family: Family,
     mirror_mutant: Option<mirror::rules::Mutant>,
-    /// The worlds of mapped regions instead.
-    extent: bool,
     extent_rules: extent::rules::Rules,
+    ring_rules: ring::rules::Rules,
+}
+
+/// Which worlds.
+enum Family {
+    Single,
+    Mirror,
+    Extent,
+    Ring,
 }
 
 fn options() -> Result<Options, String> {
@@ -39,10 +46,10 @@ fn options() -> Result<Options, String> {
         operations: None,
         world: None,
         rules,
-        mirror: false,
+        family: Family::Single,
         mirror_mutant: None,
-        extent: false,
         extent_rules: extent::rules::Rules::default(),
+        ring_rules: ring::rules::Rules::default(),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -50,12 +57,8 @@ fn options() -> Result<Options, String> {
             options.rules.invariants = false;
             continue;
         }
-        if name == "--mirror" {
-            options.mirror = true;
-            continue;
-        }
-        if name == "--extent" {
-            options.extent = true;
+        if let Some(family) = Family::of_option(&name) {
+            options.family = family;
             continue;
         }
         let value = arguments
@@ -90,12 +93,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let outcome = if options.mirror {
-        explore_mirror(&options)
-    } else if options.extent {
-        explore_extent(&options)
-    } else {
-        explore_single(&options)
+    let outcome = match options.family {
+        Family::Single => explore_single(&options),
+        Family::Mirror => explore_mirror(&options),
+        Family::Extent => explore_extent(&options),
+        Family::Ring => explore_ring(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -106,18 +108,32 @@ fn main() -> ExitCode {
     }
 }
 
+impl Family {
+    fn of_option(name: &str) -> Option<Family> {
+        match name {
+            "--mirror" => Some(Family::Mirror),
+            "--extent" => Some(Family::Extent),
+            "--ring" => Some(Family::Ring),
+            _ => None,
+        }
+    }
+}
+
 impl Options {
     /// Breaks the rule of this name, in the model that has it.
     fn break_rule(&mut self, name: &str) -> Result<(), String> {
         let mut single = Mutant::ALL.iter();
         let mut mirror = mirror::rules::Mutant::ALL.iter();
         let mut extent = extent::rules::Mutant::ALL.iter();
+        let mut ring = ring::rules::Mutant::ALL.iter();
         self.rules.broken = single.find(|mutant| mutant.name() == name).copied();
         self.mirror_mutant = mirror.find(|mutant| mutant.name() == name).copied();
         self.extent_rules.broken = extent.find(|mutant| mutant.name() == name).copied();
+        self.ring_rules.broken = ring.find(|mutant| mutant.name() == name).copied();
         let is_known = self.rules.broken.is_some()
             || self.mirror_mutant.is_some()
-            || self.extent_rules.broken.is_some();
+            || self.extent_rules.broken.is_some()
+            || self.ring_rules.broken.is_some();
         if !is_known {
             return Err(format!("no mutant is named {name}"));
         }
@@ -180,6 +196,21 @@ fn explore_extent(options: &Options) -> Result<(), String> {
     for config in extent::worlds::random().into_iter().filter(chosen) {
         let config = &config;
         walked(&Extent { config, rules }, options)?;
+    }
+    Ok(())
+}
+
+/// The same of the worlds of pools on an SSD.
+fn explore_ring(options: &Options) -> Result<(), String> {
+    let chosen = |config: &ring::config::Config| options.chooses(config.name);
+    let rules = options.ring_rules;
+    for config in ring::worlds::exhaustive().into_iter().filter(chosen) {
+        let config = &config;
+        exhausted(&Ring { config, rules }, options)?;
+    }
+    for config in ring::worlds::random().into_iter().filter(chosen) {
+        let config = &config;
+        walked(&Ring { config, rules }, options)?;
     }
     Ok(())
 }

@@ -97,6 +97,15 @@ impl Memory {
         });
     }
 
+    /// What `thread` streamed has arrived, and no fence of its own will come.
+    pub fn land(&mut self, thread: usize) {
+        for p in &mut self.pending {
+            if p.streamed && p.captured & 1 << thread != 0 {
+                (p.captured, p.streamed) = (0, false);
+            }
+        }
+    }
+
     /// Everything pending becomes durable (a backing's sync).
     pub fn sync(&mut self) {
         self.settle(<[Pending]>::len);

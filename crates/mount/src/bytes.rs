@@ -72,7 +72,10 @@ impl Tree {
         } else {
             access_for(flags)
         };
-        let file = self.buffered(&inode, access)?;
+        let file = match self.known_to_read(&inode, access)? {
+            Some(file) => file,
+            None => self.buffered(&inode, access)?,
+        };
         if cuts {
             self.drop_privileges(&inode, caller.user)?;
             file.truncate(0)?;
@@ -83,6 +86,20 @@ impl Tree {
             caller,
             _share: share,
         }))
+    }
+
+    /// What the buffer knows has a descriptor that reads, and one that only reads needs no other.
+    fn known_to_read(
+        &self,
+        inode: &Arc<Inode>,
+        access: OFlags,
+    ) -> io::Result<Option<Arc<BufferedFile>>> {
+        if access != OFlags::RDONLY {
+            return Ok(None);
+        }
+        // It holds the inode until the buffer's own does: its number is no other's meanwhile, and one that is gone is told.
+        let _held = self.inodes.path_fd(inode)?;
+        Ok(self.buffer.known(inode.identity))
     }
 
     pub fn create(
@@ -106,6 +123,9 @@ impl Tree {
         let file = self.buffer.adopt(opened.descriptor)?;
         let cuts = !opened.created && flags & libc::O_TRUNC != 0;
         let (inode, stat) = self.inodes.refer(path)?;
+        if opened.created {
+            inode.note_made(&stat);
+        }
         let attributes = self
             .begin_created(&inode, &stat, cuts.then_some(&file), caller)
             .inspect_err(|_| self.inodes.forget(inode.id, 1))?;

@@ -11,7 +11,7 @@ use rustix::fs::{OFlags, Uid, XattrFlags};
 
 use super::*;
 use crate::shares::Shares;
-use crate::tree::{CAPABILITY, Change};
+use crate::tree::{CAPABILITY, Change, REOPENED};
 
 /// A tree over `data`, where there is a program with set-id bits, and its pool.
 fn tree_with_a_program(scratch: &std::path::Path, mode: u32) -> (Arc<FileBuffer>, Tree, PathBuf) {
@@ -134,6 +134,85 @@ fn a_create_that_finds_a_file_and_empties_it_takes_its_privileges() {
         assert_eq!(left, Err(rustix::io::Errno::NODATA));
     }
     drop(tree.release(handle));
+    drop(tree);
+    buffer.close().unwrap();
+}
+
+/// How often `work` opened an inode of the backing again.
+fn reopened<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = REOPENED.get();
+    let done = work();
+    (REOPENED.get() - before, done)
+}
+
+#[test]
+fn a_file_that_was_known_was_opened_again_to_be_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (buffer, tree, path) = tree_with_a_program(scratch.path(), 0o755);
+    let root = Caller { user: 0, group: 0 };
+    let id = tree.look_up(INodeNo::ROOT, OsStr::new("program")).unwrap();
+    let open = |flags| reopened(|| tree.open(id.ino, flags, root).unwrap());
+    let (first, reader) = open(libc::O_RDONLY);
+    let (again, other) = open(libc::O_RDONLY);
+    // Its descriptor does not write.
+    let (to_write, writer) = open(libc::O_RDWR);
+    assert_eq!([first, again, to_write], [1, 0, 1]);
+    tree.write(writer, 0, b"THE", false, GATHERED).unwrap();
+    tree.sync(writer, SyncKind::Data).unwrap();
+    for handle in [reader, other] {
+        let mut found = [0; 9];
+        assert_eq!(tree.read_into(handle, 0, &mut found).unwrap(), 9);
+        assert_eq!(&found, b"THErogram");
+    }
+    for handle in [reader, other, writer] {
+        drop(tree.release(handle));
+    }
+    // Closed, and in the pool.
+    let (later, reader) = open(libc::O_RDONLY);
+    assert_eq!(later, 0);
+    // Another file of the name is another inode.
+    fs::rename(&path, path.with_extension("old")).unwrap();
+    fs::write(&path, "newer").unwrap();
+    let new = tree.look_up(INodeNo::ROOT, OsStr::new("program")).unwrap();
+    let (opened, newer) = reopened(|| tree.open(new.ino, libc::O_RDONLY, root).unwrap());
+    assert_eq!(opened, 1);
+    let mut found = [0; 5];
+    assert_eq!(tree.read_into(newer, 0, &mut found).unwrap(), 5);
+    assert_eq!(&found, b"newer");
+    for handle in [reader, newer] {
+        drop(tree.release(handle));
+    }
+    drop(tree);
+    buffer.close().unwrap();
+}
+
+#[test]
+fn a_file_that_was_just_made_was_searched_for_privileges() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (buffer, tree, _) = tree_with_a_program(scratch.path(), 0o4755);
+    let user = rustix::process::geteuid().as_raw();
+    let caller = Caller { user, group: user };
+    let flags = libc::O_RDWR | libc::O_CREAT;
+    // What the first write of each looks for: a capability, set-id bits.
+    let searched = |name: &str, mode| {
+        let made = tree.create(INodeNo::ROOT, OsStr::new(name), mode, flags, caller);
+        let (found, handle) = made.unwrap();
+        let inode = tree.inodes.get(found.ino).unwrap();
+        let is_searched = [&inode.may_have_capability, &inode.may_have_privileges].map(|of| {
+            let mut is_searched = false;
+            of.settle(|| {
+                is_searched = true;
+                Ok(())
+            })
+            .unwrap();
+            is_searched
+        });
+        drop(tree.release(handle));
+        is_searched
+    };
+    assert_eq!(searched("new", 0o644), [false, false]);
+    assert_eq!(searched("new-with-bits", 0o4755), [false, true]);
+    assert_eq!(searched("program", 0o644), [true, true], "it was there");
     drop(tree);
     buffer.close().unwrap();
 }

@@ -21,6 +21,9 @@ use crate::suspicion::Suspicion;
 /// From here on numbers are ours; no file system counts this far.
 const OWN_NUMBERS: u64 = 1 << 63;
 
+/// Bits of a mode by which a program runs with its owner's or group's rights.
+pub const SET_ID_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
+
 /// How many path descriptors are examined for one to close.
 const RELEASE_TRIES: usize = 8;
 
@@ -82,6 +85,15 @@ impl Inode {
 
     fn hold(&self) -> MutexGuard<'_, Hold> {
         self.hold.lock()
+    }
+
+    /// It was just made through us, and `stat` says how it is: no capability is there for the first write to take, nor
+    /// a set-id bit that `stat` does not show.
+    pub fn note_made(&self, stat: &Stat) {
+        self.may_have_capability.begins_settled();
+        if stat.st_mode & SET_ID_BITS == 0 {
+            self.may_have_privileges.begins_settled();
+        }
     }
 
     /// Lets the path descriptor go if it can be opened again and has not been used lately.

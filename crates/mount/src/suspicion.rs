@@ -54,6 +54,12 @@ impl Suspicion {
         Ok(())
     }
 
+    /// What it is about was just made, and had nothing then. What another caller has brought since stays.
+    pub fn begins_settled(&self) {
+        // The first that arose is that nothing is known.
+        self.settled.fetch_max(1, Ordering::Release);
+    }
+
     fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire) >= self.arisen.load(Ordering::Acquire)
     }
@@ -87,6 +93,33 @@ mod tests {
         attempt(Ok(())).unwrap();
         attempt(Ok(())).unwrap();
         assert_eq!(tries.into_inner(), 3);
+    }
+
+    #[test]
+    fn what_is_new_is_settled_but_for_what_came_since() {
+        let tries = |before: &dyn Fn(&Suspicion)| {
+            let suspicion = Suspicion::default();
+            before(&suspicion);
+            let mut tries = 0;
+            for _ in 0..2 {
+                let taken = suspicion.settle(|| {
+                    tries += 1;
+                    Ok(())
+                });
+                taken.unwrap();
+            }
+            // However late it is told that it began so, nothing is forgotten that is settled.
+            suspicion.begins_settled();
+            suspicion.settle(|| panic!("it is settled")).unwrap();
+            tries
+        };
+        assert_eq!(tries(&|_| ()), 1);
+        assert_eq!(tries(&|new| new.begins_settled()), 0);
+        let since = |new: &Suspicion| {
+            new.arise_by(|| ());
+            new.begins_settled();
+        };
+        assert_eq!(tries(&since), 1);
     }
 
     /// What another caller that settles does while `first` is at work: how often it took, and whether it was done before.

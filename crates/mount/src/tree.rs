@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
 
 use crate::attributes;
 use crate::credentials::Caller;
-use crate::inodes::{Inode, Inodes};
+use crate::inodes::{Inode, Inodes, SET_ID_BITS};
 use crate::listing::OpenDirectory;
 use crate::open_files::OpenTable;
 use crate::path_fd::PathFd;
@@ -69,11 +69,14 @@ pub struct Tree {
     kernel: Arc<OnceLock<Notifier>>,
 }
 
-/// Bits of a mode by which a program runs with its owner's or group's rights.
-const SET_ID_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
-
 /// What a write takes from a file (`capabilities(7)`).
 pub(crate) const CAPABILITY: &str = "security.capability";
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread opened an inode of the backing again.
+    pub(crate) static REOPENED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
 
 pub(crate) fn error_of(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
@@ -109,6 +112,8 @@ impl Tree {
 
     /// Opens an open inode again.
     pub(crate) fn reopen(&self, descriptor: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
+        #[cfg(test)]
+        REOPENED.set(REOPENED.get() + 1);
         let path = magic_link(descriptor);
         Ok(rustix::fs::open(
             path,

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Foreign {
     /// A symbolic link stands there.
     Link,
+    /// A name of a disk that is given by what the disk holds.
+    NamedByContents,
     /// It belongs to this user.
     Owner(u32),
     /// Others may write it: its mode.
@@ -30,6 +32,13 @@ impl fmt::Display for Foreign {
                 f,
                 "a symbolic link stands there, and another user may have planted it; name the file itself"
             )?,
+            Foreign::NamedByContents => {
+                return write!(
+                    f,
+                    "this name is given to whatever disk carries a label or number, and another user's may carry the same; \
+                     name the disk by /dev/disk/by-id, /dev/disk/by-path or /dev/mapper, or itself"
+                );
+            }
             Foreign::Owner(user) => write!(
                 f,
                 "it belongs to user {user} and may hold anything; use a file of your own"

@@ -55,7 +55,7 @@ pub use foreign::Foreign;
 pub use map::extend;
 // Hidden: for the command that makes pools.
 #[doc(hidden)]
-pub use nameless::nameless_beside;
+pub use nameless::{is_dax_file, nameless_beside};
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
 pub use ownership::{Opening, open_own};
 pub use parity::xor_into;

@@ -34,6 +34,16 @@ pub fn nameless_beside(path: &Path) -> Result<(File, MediaKind), PmemError> {
     Ok((file, kind))
 }
 
+/// Whether a file that is there is mapped so that a store is durable, as its own attribute says, whatever the directory's other files are.
+#[must_use]
+pub fn is_dax_file(path: &Path) -> bool {
+    let mut options = File::options();
+    options.read(true).write(true);
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path);
+    file.is_ok_and(|file| file.metadata().is_ok_and(|found| found.is_file()) && is_dax(&file))
+}
+
 /// Whether the system maps the file so that a store that was flushed from the caches is durable.
 fn is_dax(file: &File) -> bool {
     // SAFETY: a new mapping of our own descriptor at an address that the system chooses, which is taken away again and was never
@@ -68,6 +78,8 @@ mod tests {
             assert_eq!(kind, MediaKind::Shm);
             assert_eq!(folder.path().read_dir().unwrap().count(), 0);
         }
+        let plain = tempfile::NamedTempFile::new_in(".").unwrap();
+        assert!(!is_dax_file(plain.path()));
         let missing = Path::new("/there/is/no/such/directory/pool");
         assert!(nameless_beside(missing).is_err());
     }

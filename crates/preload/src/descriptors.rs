@@ -128,31 +128,37 @@ pub fn move_high(fd: OwnedFd) -> io::Result<OwnedFd> {
 /// known as ours afterwards. What other threads open meanwhile is high too, but theirs.
 pub fn opening_high<T>(paths: &[PathBuf], opening: impl FnOnce() -> T) -> T {
     let limit = RaisedLimit::new();
-    // Every free low number is taken meanwhile.
-    let mut fillers = Vec::new();
-    if let Ok(null) = rustix::fs::open(
-        "/dev/null",
-        rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    ) {
-        while let Ok(filler) = rustix::io::fcntl_dupfd_cloexec(&null, 0) {
-            if filler.as_raw_fd() >= limit.first {
-                break;
-            }
-            fillers.push(filler);
-        }
-        fillers.push(null);
-    }
+    // Not while the low numbers are taken: the kernel makes an inode for each descriptor that it lists.
     let before = open_from(limit.first);
+    let fillers = take_below(limit.first);
     let result = opening();
+    drop(fillers);
     for fd in open_from(limit.first) {
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}"));
         if !before.contains(&fd) && path.is_ok_and(|path| paths.contains(&path)) {
             set_ours(fd);
         }
     }
-    drop(fillers);
     result
+}
+
+/// Takes every free number below this one.
+fn take_below(first: RawFd) -> Vec<OwnedFd> {
+    let mut taken = Vec::new();
+    if let Ok(null) = rustix::fs::open(
+        "/dev/null",
+        rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    ) {
+        while let Ok(filler) = rustix::io::fcntl_dupfd_cloexec(&null, 0) {
+            if filler.as_raw_fd() >= first {
+                break;
+            }
+            taken.push(filler);
+        }
+        taken.push(null);
+    }
+    taken
 }
 
 /// The open descriptors from `first` on.
@@ -179,5 +185,29 @@ pub fn close_ours(kept: Option<RawFd>) {
         forget_ours(fd);
         // SAFETY: it is ours, and the copies of its owners in this child are never used.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_opening_leaves_is_high_and_known_and_the_low_numbers_are_free_again() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().canonicalize().unwrap();
+        let open = || OwnedFd::from(std::fs::File::open(&path).unwrap());
+        let mut listed = 0;
+        let opened = opening_high(std::slice::from_ref(&path), || {
+            listed = open_from(0).len();
+            open()
+        });
+        let first = RaisedLimit::new().first;
+        assert!(opened.as_raw_fd() >= first);
+        assert!(is_ours(opened.as_raw_fd()));
+        assert!(listed >= first as usize, "all low numbers were taken");
+        let low = open();
+        assert!(low.as_raw_fd() < first && !is_ours(low.as_raw_fd()));
+        forget_ours(opened.as_raw_fd());
     }
 }

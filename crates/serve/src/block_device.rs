@@ -1,7 +1,8 @@
 //! What a front end needs from a disk: bytes at any offset, durable when acknowledged.
 //!
 //! Every method may be called from several threads at once. A write, a discard and a zeroing that
-//! returned `Ok` survive whatever the pool's medium survives; there is no later "sync" to wait for.
+//! returned `Ok` survive whatever the pool's medium survives; there is no later "sync" to wait for, but for writes that a front end
+//! asks to be unsynced.
 
 use std::io;
 use std::sync::Arc;
@@ -103,6 +104,30 @@ pub(crate) fn push_extent(
     has_room
 }
 
+/// What becomes of a queued read: its bytes, or why there are none.
+pub type Answer = Box<dyn FnOnce(Result<&[u8], DeviceError>) + Send>;
+
+/// Reads of a disk that wait for a slow device together, with no thread each. Threads begin and submit; one thread works, until
+/// it is closed.
+pub trait QueuedReads: Send + Sync {
+    /// Begins a read if it is one that would wait and can wait here, and says so; `answer` is called only then. If not, it is to be
+    /// read by [`BlockDevice::read_at`].
+    fn begin(&self, offset: u64, length: usize, answer: &mut dyn FnMut() -> Answer) -> bool;
+
+    /// The same, and submits it, or has this thread wait for the device where no other read does.
+    fn read(&self, offset: u64, length: usize, answer: &mut dyn FnMut() -> Answer) -> bool;
+
+    /// Hands all that was begun to the device. What it does not take is read by this thread; whether there was such an answer.
+    fn submit(&self) -> bool;
+
+    /// Calls the answers as the device gives them, and `after_batch` behind those that came together, also from threads of its own.
+    /// Returns once this is closed and all that was begun is answered.
+    fn work(&self, after_batch: &(dyn Fn() + Sync));
+
+    /// Nothing is begun any more.
+    fn close(&self);
+}
+
 /// A disk of a fixed size. Offsets and lengths are bytes, of any alignment.
 pub trait BlockDevice: Send + Sync + 'static {
     /// Size of the disk in bytes; constant while it is served.
@@ -117,6 +142,18 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// Stores `data` at byte `offset`; durable on return.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError>;
 
+    /// Whether [`BlockDevice::write_unsynced_at`] leaves something for a flush to do, as a disk with a volatile write cache does. A
+    /// front end may then use it for clients that flush, and passes each of their flushes on.
+    fn has_volatile_cache(&self) -> bool {
+        false
+    }
+
+    /// As [`BlockDevice::write_at`]; durable when a flush that begins later has returned. A kill of this process does not take it: a
+    /// client that comes back need not write it again.
+    fn write_unsynced_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.write_at(offset, data)
+    }
+
     /// Makes the range read as zeroes; durable on return.
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
 
@@ -124,14 +161,19 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// punch holes rely on it.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
 
-    /// Confirms that what was acknowledged is durable, or says why it no longer can. It has nothing
-    /// to write: a front end may answer later flushes itself.
+    /// What was acknowledged is durable on return, or this says why it no longer can be. Without a volatile cache there is nothing to
+    /// do: a front end may answer later flushes itself.
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Whether a request would be served from memory at once, neither waiting for a slow device nor
     /// for room. Only a hint, for callers that must not block: the answer may change right after.
     fn is_quick(&self, _access: Access, _offset: u64, _length: u64) -> bool {
         true
+    }
+
+    /// Reads that wait without a thread each, where the disk has such; so many at a time.
+    fn queued_reads(&self, _reads_max: usize) -> Option<Arc<dyn QueuedReads>> {
+        None
     }
 
     /// What is known of a range without reading it: at most `extents_max` (at least 1) consecutive
@@ -176,6 +218,12 @@ impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         (**self).write_at(offset, data)
     }
+    fn has_volatile_cache(&self) -> bool {
+        (**self).has_volatile_cache()
+    }
+    fn write_unsynced_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        (**self).write_unsynced_at(offset, data)
+    }
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         (**self).write_zeroes(offset, length)
     }
@@ -187,6 +235,9 @@ impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     }
     fn is_quick(&self, access: Access, offset: u64, length: u64) -> bool {
         (**self).is_quick(access, offset, length)
+    }
+    fn queued_reads(&self, reads_max: usize) -> Option<Arc<dyn QueuedReads>> {
+        (**self).queued_reads(reads_max)
     }
     fn extents(
         &self,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use histogram::{AtomicHistogram, Config, Histogram};
 
-use crate::block_device::{Access, BlockDevice, DeviceError, Extent};
+use crate::block_device::{Access, Answer, BlockDevice, DeviceError, Extent, QueuedReads};
 
 /// Steps of a power of two, as a power of two.
 const STEP_BITS: u8 = 5;
@@ -157,12 +157,17 @@ impl RequestMeter {
     ) -> Result<T, DeviceError> {
         let started = Instant::now();
         let result = request();
-        self.latencies.record(started.elapsed());
-        match &result {
-            Ok(_) => self.bytes.fetch_add(bytes, Ordering::Relaxed),
-            Err(_) => self.errors.fetch_add(1, Ordering::Relaxed),
-        };
+        self.record(started, result.is_ok().then_some(bytes));
         result
+    }
+
+    /// A request that ends now, with so many bytes or in an error.
+    fn record(&self, started: Instant, bytes: Option<u64>) {
+        self.latencies.record(started.elapsed());
+        match bytes {
+            Some(bytes) => self.bytes.fetch_add(bytes, Ordering::Relaxed),
+            None => self.errors.fetch_add(1, Ordering::Relaxed),
+        };
     }
 
     /// What was metered until now.
@@ -291,6 +296,13 @@ impl<D: BlockDevice> BlockDevice for MeteredDevice<D> {
         let write = || self.device.write_at(offset, data);
         self.meters.write.meter(data.len() as u64, write)
     }
+    fn has_volatile_cache(&self) -> bool {
+        self.device.has_volatile_cache()
+    }
+    fn write_unsynced_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let write = || self.device.write_unsynced_at(offset, data);
+        self.meters.write.meter(data.len() as u64, write)
+    }
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         let zero = || self.device.write_zeroes(offset, length);
         self.meters.discard.meter(length, zero)
@@ -305,6 +317,13 @@ impl<D: BlockDevice> BlockDevice for MeteredDevice<D> {
     fn is_quick(&self, access: Access, offset: u64, length: u64) -> bool {
         self.device.is_quick(access, offset, length)
     }
+    fn queued_reads(&self, reads_max: usize) -> Option<Arc<dyn QueuedReads>> {
+        let (reads, meters) = (
+            self.device.queued_reads(reads_max)?,
+            Arc::clone(&self.meters),
+        );
+        Some(Arc::new(MeteredReads { reads, meters }))
+    }
     fn extents(
         &self,
         offset: u64,
@@ -312,6 +331,47 @@ impl<D: BlockDevice> BlockDevice for MeteredDevice<D> {
         extents_max: usize,
     ) -> Result<Vec<Extent>, DeviceError> {
         self.device.extents(offset, length, extents_max)
+    }
+}
+
+/// Times each read from when it is begun until it is to be answered.
+struct MeteredReads {
+    reads: Arc<dyn QueuedReads>,
+    meters: Arc<DeviceMeters>,
+}
+
+impl MeteredReads {
+    fn metered(&self, answer: Answer) -> Answer {
+        let (started, meters) = (Instant::now(), Arc::clone(&self.meters));
+        Box::new(move |read| {
+            let bytes = read.as_ref().ok().map(|bytes| bytes.len() as u64);
+            meters.read.record(started, bytes);
+            answer(read);
+        })
+    }
+}
+
+impl QueuedReads for MeteredReads {
+    fn begin(&self, offset: u64, length: usize, answer: &mut dyn FnMut() -> Answer) -> bool {
+        let mut answer = || self.metered(answer());
+        self.reads.begin(offset, length, &mut answer)
+    }
+
+    fn read(&self, offset: u64, length: usize, answer: &mut dyn FnMut() -> Answer) -> bool {
+        let mut answer = || self.metered(answer());
+        self.reads.read(offset, length, &mut answer)
+    }
+
+    fn submit(&self) -> bool {
+        self.reads.submit()
+    }
+
+    fn work(&self, after_batch: &(dyn Fn() + Sync)) {
+        self.reads.work(after_batch);
+    }
+
+    fn close(&self) {
+        self.reads.close();
     }
 }
 

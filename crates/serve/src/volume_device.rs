@@ -6,10 +6,13 @@
 //! crash before that zeroed in part.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use forebay::{BlockState, Volume};
+use forebay::{BlockState, Volume, internals};
 
-use crate::block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState, push_extent};
+use crate::block_device::{
+    Access, Answer, BlockDevice, DeviceError, Extent, ExtentState, QueuedReads, push_extent,
+};
 use crate::parts::{Parts, cut_data};
 
 /// A volume, seen as bytes.
@@ -37,15 +40,30 @@ impl VolumeDevice {
         &self.volume
     }
 
-    /// One transaction that stores `data` at byte `offset`.
-    fn commit_write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+    /// Stores `data`, in transactions as large as they may be.
+    fn write_parts(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), DeviceError> {
+        self.check_range(offset, data.len() as u64)?;
+        cut_data(offset, data, self.block_bytes, self.blocks_max)
+            .try_for_each(|(start, part)| self.commit_write(start, part, durable))
+    }
+
+    /// One transaction that stores `data` at byte `offset`: durable now, or when a flush has returned.
+    #[inline]
+    fn commit_write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), DeviceError> {
         if !data.is_empty() && (offset | data.len() as u64) & (self.block_bytes - 1) == 0 {
+            let block = offset / self.block_bytes;
             // Whole blocks stream from the caller's memory into their slots.
-            return Ok(self.volume.write(offset / self.block_bytes, data)?);
+            return Ok(match durable {
+                true => self.volume.write(block, data),
+                false => self.volume.write_unsynced(block, data),
+            }?);
         }
         let mut transaction = self.volume.begin();
         transaction.write_at(offset, data)?;
-        transaction.commit()?;
+        match durable {
+            true => transaction.commit(),
+            false => transaction.commit_unsynced(),
+        }?;
         Ok(())
     }
 }
@@ -65,9 +83,15 @@ impl BlockDevice for VolumeDevice {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, data.len() as u64)?;
-        cut_data(offset, data, self.block_bytes, self.blocks_max)
-            .try_for_each(|(start, part)| self.commit_write(start, part))
+        self.write_parts(offset, data, true)
+    }
+
+    fn has_volatile_cache(&self) -> bool {
+        self.volume.needs_sync()
+    }
+
+    fn write_unsynced_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.write_parts(offset, data, false)
     }
 
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
@@ -75,7 +99,7 @@ impl BlockDevice for VolumeDevice {
         let parts = Parts::of(&(offset..offset + length), self.block_bytes);
         for edge in [parts.head, parts.tail] {
             if !edge.is_empty() {
-                self.commit_write(edge.start, &vec![0; (edge.end - edge.start) as usize])?;
+                self.commit_write(edge.start, &vec![0; (edge.end - edge.start) as usize], true)?;
             }
         }
         if !parts.whole.is_empty() {
@@ -89,7 +113,7 @@ impl BlockDevice for VolumeDevice {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        Ok(self.volume.check_durable()?)
+        Ok(self.volume.sync()?)
     }
 
     fn is_quick(&self, access: Access, offset: u64, length: u64) -> bool {
@@ -111,6 +135,11 @@ impl BlockDevice for VolumeDevice {
                     && is_at_hand(&parts.tail)
             }
         }
+    }
+
+    fn queued_reads(&self, reads_max: usize) -> Option<Arc<dyn QueuedReads>> {
+        let reads = self.volume.queued_reads::<VolumeAnswer>(reads_max)?;
+        Some(Arc::new(VolumeReads(reads)))
     }
 
     fn extents(
@@ -137,5 +166,37 @@ impl BlockDevice for VolumeDevice {
             has_room
         })?;
         Ok(extents)
+    }
+}
+
+type VolumeAnswer = Box<dyn FnOnce(forebay::Result<&[u8]>) + Send>;
+
+struct VolumeReads(internals::QueuedReads<VolumeAnswer>);
+
+impl QueuedReads for VolumeReads {
+    fn begin(&self, offset: u64, length: usize, answer: &mut dyn FnMut() -> Answer) -> bool {
+        self.0.begin(offset, length, || {
+            let answer = answer();
+            Box::new(|read| answer(read.map_err(DeviceError::from)))
+        })
+    }
+
+    fn read(&self, offset: u64, length: usize, answer: &mut dyn FnMut() -> Answer) -> bool {
+        self.0.read(offset, length, || {
+            let answer = answer();
+            Box::new(|read| answer(read.map_err(DeviceError::from)))
+        })
+    }
+
+    fn submit(&self) -> bool {
+        self.0.submit()
+    }
+
+    fn work(&self, after_batch: &(dyn Fn() + Sync)) {
+        self.0.work(after_batch);
+    }
+
+    fn close(&self) {
+        self.0.close();
     }
 }

@@ -32,7 +32,7 @@ use crate::chaos::Chaos;
 use crate::front_end::Address;
 use crate::memory::Sample;
 use crate::model::{Model, Runs};
-use crate::place::{MOUNTED, Place, VOLUMES};
+use crate::place::{MOUNTED, Place, Pools, VOLUMES};
 use crate::requests::Choice;
 use crate::tally::Tally;
 use crate::worker::{Volume, Worker};
@@ -61,6 +61,9 @@ pub struct Arguments {
     /// What the pool lies on
     #[arg(long, value_enum, default_value_t)]
     medium: PoolMedium,
+    /// A pool on an SSD stands between the pool and the backings
+    #[arg(long)]
+    stacked: bool,
     /// A directory on a disk, below which a pool on an SSD is made
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     disk: PathBuf,
@@ -79,7 +82,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let seed = arguments.seed.seed("soak");
     let forebay = arguments.subject.forebay()?;
     let backings = arguments.backings.clone().unwrap_or_else(memory_folder);
-    let pools = (arguments.medium, arguments.disk.as_path());
+    let pools = Pools {
+        medium: arguments.medium,
+        disk: &arguments.disk,
+        is_stacked: arguments.stacked,
+    };
     let place = Place::new(&forebay, pools, &backings, POOL_BYTES, VOLUME_BYTES)?;
     if let Some(obstacle) = mount_obstacle() {
         eprintln!("skipped soak of the FUSE disk: {obstacle}");
@@ -90,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         volumes: volumes(seed),
         seed,
         length_max: match arguments.medium {
-            PoolMedium::Memory => u64::MAX,
+            PoolMedium::Memory | PoolMedium::PageDisk => u64::MAX,
             PoolMedium::Ssd => SSD_LENGTH_MAX,
         },
         is_interrupted: catch_signals()?,
@@ -101,7 +108,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let rows = report::rows(&run.tally, &samples, seed);
     arguments.run.finish("soak", &rows)?;
-    let has_failed = run.tally.has_failed(arguments.medium == PoolMedium::Ssd);
+    let has_failed = run
+        .tally
+        .has_failed(arguments.medium.is_on_disk() || arguments.stacked);
     if has_failed {
         for message in run.tally.messages() {
             eprintln!("{message}");

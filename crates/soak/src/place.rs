@@ -4,7 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use forebay_harness::{Daemon, PoolMedium, Result, TestEnv, mount_obstacle};
+use forebay_harness::{
+    Daemon, PoolMedium, Result, TempDir, TestEnv, mount_obstacle, temporary_folder,
+};
 use parking_lot::Mutex;
 
 use crate::model::Runs;
@@ -23,9 +25,22 @@ const SHUTDOWN_DEADLINE_S: u64 = 3;
 /// Read at once; backings are multiples of it.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// What the pools are.
+#[derive(Clone, Copy)]
+pub struct Pools<'p> {
+    /// What the one lies on that is served.
+    pub medium: PoolMedium,
+    /// Where pools on an SSD are made.
+    pub disk: &'p Path,
+    /// Whether one of these stands behind it.
+    pub is_stacked: bool,
+}
+
 #[derive(Debug)]
 pub struct Place {
     pub env: TestEnv,
+    /// Where the pool behind is.
+    behind: Option<TempDir>,
     /// Whether the mounted volume is.
     pub has_fuse: bool,
 }
@@ -34,13 +49,20 @@ impl Place {
     /// Makes a pool and backings.
     pub fn new(
         forebay: &Path,
-        (medium, disk): (PoolMedium, &Path),
+        pools: Pools<'_>,
         backings: &Path,
         pool_bytes: u64,
         volume_bytes: u64,
     ) -> Result<Place> {
+        let Pools {
+            medium,
+            disk,
+            is_stacked,
+        } = pools;
+        let behind = is_stacked.then(|| temporary_folder(disk)).transpose()?;
         let place = Place {
             env: TestEnv::with_pools(forebay, medium, disk, backings)?,
+            behind,
             has_fuse: mount_obstacle().is_none(),
         };
         for name in VOLUMES {
@@ -48,18 +70,27 @@ impl Place {
         }
         place.write_config()?;
         let pool = place.env.path("pool");
-        place.env.create_pool(
-            &pool,
-            pool_bytes,
-            &[medium.create_options(), &["--test"]].concat(),
-        )?;
+        place
+            .env
+            .create_pool((&pool, medium), pool_bytes, &["--test"])?;
+        if let Some(behind) = place.behind() {
+            let medium = PoolMedium::Ssd;
+            place.env.create_pool((&behind, medium), pool_bytes, &[])?;
+        }
         Ok(place)
+    }
+
+    fn behind(&self) -> Option<PathBuf> {
+        Some(self.behind.as_ref()?.path().join("pool"))
     }
 
     fn write_config(&self) -> Result<()> {
         let mut text = format!(
             "pool = [\"pool\"]\nnbd = [\"unix:nbd\"]\nshutdown-deadline = {SHUTDOWN_DEADLINE_S}\n"
         );
+        if let Some(behind) = self.behind() {
+            text += &format!("behind = {behind:?}\n");
+        }
         for (index, name) in VOLUMES.iter().enumerate() {
             let backing = self.backing(name);
             text += &format!("[[volume]]\nname = \"{name}\"\nbacking = {backing:?}\n");

@@ -27,6 +27,7 @@ pub fn rows(tally: &Tally, samples: &[Sample], seed: u64) -> Vec<Row> {
         ("soak_lost", counted(&tally.lost), "sectors"),
         ("soak_wrong", counted(&tally.wrong), "sectors"),
         ("soak_stalls_over_1s", counted(&tally.stalls), "requests"),
+        ("soak_hangs_over_30s", counted(&tally.hangs), "requests"),
         ("soak_errors_unexplained", counted(&tally.errors), "errors"),
         (
             "soak_errors_explained",

@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 use crate::model::Complaint;
 
 const STALL: Duration = Duration::from_secs(1);
+/// One that takes so long hangs, whatever else its disk has to do.
+const HANG: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_millis(300);
 /// Messages that are kept; the counters count on.
@@ -38,6 +40,8 @@ pub struct Tally {
     /// Sectors with what must not be there.
     pub wrong: AtomicU64,
     pub stalls: AtomicU64,
+    /// Requests that took so long that they count as hung.
+    pub hangs: AtomicU64,
     pub errors: AtomicU64,
     /// Errors and broken connections that a fault explains.
     pub errors_expected: AtomicU64,
@@ -123,6 +127,8 @@ impl Tally {
         self.slowest_ns.fetch_max(taken_ns, SeqCst);
         if taken_ns > STALL.as_nanos() as u64 {
             self.stalls.fetch_add(1, SeqCst);
+            self.hangs
+                .fetch_add(u64::from(taken_ns > HANG.as_nanos() as u64), SeqCst);
             let message = format!("stall: {} took {} ms", what(), taken_ns / 1_000_000);
             self.say(message);
         }
@@ -166,10 +172,11 @@ impl Tally {
         self.messages.lock().clone()
     }
 
-    /// Whether something is wrong with the daemon. A stall is not, where the pool lies on a disk: that has others to serve.
+    /// Whether something is wrong with the daemon. A stall is not, where the pool lies on a disk: that has others to
+    /// serve; but a hang is.
     pub fn has_failed(&self, is_on_disk: bool) -> bool {
         let has_stalls = !is_on_disk && self.stalls.load(SeqCst) > 0;
-        let others = [&self.lost, &self.wrong, &self.errors];
+        let others = [&self.lost, &self.wrong, &self.errors, &self.hangs];
         has_stalls || others.iter().any(|counter| counter.load(SeqCst) > 0)
     }
 
@@ -195,6 +202,14 @@ mod tests {
     fn errors_count_only_while_no_fault_explains_them() {
         let tally = Tally::default();
         let before = tally.start();
+        tally.answered(before, 1, String::new);
+        assert!(!tally.has_failed(false));
+        tally.stalls.store(1, SeqCst);
+        assert!(tally.has_failed(false) && !tally.has_failed(true));
+        tally.stalls.store(0, SeqCst);
+        tally.hangs.store(1, SeqCst);
+        assert!(tally.has_failed(true));
+        tally.hangs.store(0, SeqCst);
         tally.open_fault();
         tally.failed(before, String::new);
         tally.close_fault();

@@ -23,6 +23,9 @@ use crate::settings::Settings;
 const POOL_BYTES: u64 = 16 << 20;
 const SMALL_DISK_BYTES: u64 = 24 << 20;
 const DEADLINE: Duration = Duration::from_secs(60);
+/// A writer waits for half a minute after anything last went on; a ring on a slow device goes on for most of another, packing what it
+/// holds.
+const GIVES_UP: Duration = Duration::from_secs(240);
 
 /// The exit code of a daemon that was made to end while it was in use.
 const EXIT_FORCED: i32 = 6;
@@ -213,7 +216,7 @@ fn stopped_disk(settings: &Settings, form: Form) -> Result<()> {
     disk.thaw()?;
     let outcome = match early {
         Some(outcome) => Some(outcome),
-        None => program.wait(DEADLINE)?,
+        None => program.wait(GIVES_UP)?,
     };
     let filled = outcome.ok_or("the program does not end when the disk goes on")?;
     let count = filled.count.max(BEFORE_PAUSE);
@@ -231,7 +234,7 @@ fn gone_disk(settings: &Settings, form: Form) -> Result<()> {
     disk.cut_power()?;
     program.pause.end()?;
     // What is taken now is taken by the pool, or refused.
-    let ended = program.wait(DEADLINE)?;
+    let ended = program.wait(GIVES_UP)?;
     let filled = ended.ok_or("the program does not end when the disk is gone")?;
     let count = filled.count.max(BEFORE_PAUSE);
     // It cannot bring the directory up to date, and must say so.

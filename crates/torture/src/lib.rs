@@ -40,7 +40,7 @@ pub struct Arguments {
     /// A directory on a disk, under which the files are made
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     disk: PathBuf,
-    /// What pools lie on; those on an SSD are made below the directory of --disk
+    /// What pools lie on; those that lie on a disk are made below the directory of --disk
     #[arg(long, value_enum, default_value_t)]
     medium: PoolMedium,
     /// Operations of the exerciser in each form [default: 100000, quick: 8000]

@@ -43,7 +43,7 @@ impl Place {
         if form != Form::Plain {
             place
                 .env
-                .create_pool(&place.pool(), pool_bytes, medium.create_options())?;
+                .create_pool((&place.pool(), medium), pool_bytes, &[])?;
         }
         Ok(place)
     }

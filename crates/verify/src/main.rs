@@ -21,6 +21,7 @@ use forebay_harness::{Result, exit_code, json, run_watched, watch_parent};
   forebay-verify faults --quick
   forebay-verify power cuts --quick
   forebay-verify apps --quick --only redis,sqlite
+  forebay-verify apps --only sqlite,sync-4k --places disk,mount_ssd,slow_disk,ssd_pool_slow_disk
   forebay-verify tpcc --quick --only classic,tinca,forebay
   forebay-verify tpcc --figure 12 --quick
   forebay-verify cluster --quick --only etcd

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use forebay_harness::{Row, RunOptions, SubjectOptions, rows};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::measure::{grid, layers, ratios, writes};
+use crate::measure::{grid, layers, ratios, rivals, writes};
 use crate::{Daemon, Result, Scratch, cuts, failing_disk, guest, torn};
 
 /// What is done under the kernels of guests
@@ -20,6 +20,8 @@ pub struct Arguments {
 enum Command {
     /// Cuts the power of guests and daemons, and verifies what is left
     Cuts(cuts::Arguments),
+    /// Cuts the power of a node of etcd, its page cache gone, and looks for every key that it acknowledged
+    Etcd(cuts::etcd::Arguments),
     /// Cuts the power under pages of databases and counts those that are torn
     Torn(torn::Arguments),
     /// Has the disk under a pool's file fail, opens the pool again, and looks what is left
@@ -31,6 +33,8 @@ enum Command {
     Layers(LayersArguments),
     /// Ours beside other servers and caches, as ratios
     Ratios(RowsArguments),
+    /// A pool on an SSD beside dm-writecache, bcache and dm-cache over such files, as ratios
+    Rivals(RowsArguments),
     /// How often ext4's bytes are written
     Writes(RowsArguments),
 }
@@ -75,9 +79,14 @@ struct LayersArguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Cuts(arguments) => cuts::run(arguments),
+        Command::Etcd(arguments) => cuts::etcd::run(arguments),
         Command::Torn(arguments) => torn::run(arguments),
         Command::FailingDisk(arguments) => failing_disk::run(arguments),
-        Command::Grid(_) | Command::Layers(_) | Command::Ratios(_) | Command::Writes(_)
+        Command::Grid(_)
+        | Command::Layers(_)
+        | Command::Ratios(_)
+        | Command::Rivals(_)
+        | Command::Writes(_)
             if has_no_guests() =>
         {
             Ok(true)
@@ -85,6 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Command::Grid(arguments) => run_grid(arguments),
         Command::Layers(arguments) => run_layers(arguments),
         Command::Ratios(arguments) => run_rows(arguments, ratios::run),
+        Command::Rivals(arguments) => run_rows(arguments, rivals::run),
         Command::Writes(arguments) => run_rows(arguments, writes::run),
     }
 }

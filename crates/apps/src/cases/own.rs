@@ -5,7 +5,7 @@ use forebay_harness::Result;
 
 use crate::outcome::Outcome;
 use crate::place::{Place, Session};
-use crate::worker::{Task, small_writes};
+use crate::worker::{Task, small_writes, sync_4k as synced};
 
 /// Where small writes go: also to the disk without a sync, as the paper has it, and to memory without any file,
 /// the floor of all of it.
@@ -30,6 +30,14 @@ pub const BUFFERED: &[Place] = &[
 /// The disk without a sync but the last is what the others are compared with: nothing is faster than the
 /// backing, and it should be hardly slower.
 pub const STREAM: &[Place] = &[Place::DiskUnsynced, Place::Mount, Place::Preload];
+
+/// What the disks themselves take for a sync, and the pool in front of them.
+pub const SYNCED: &[Place] = &[
+    Place::Disk,
+    Place::MountSsd,
+    Place::SlowDisk,
+    Place::SlowDiskMountSsd,
+];
 
 /// The paper's microbenchmark: threads append to, or write at random in, private files, each write durable
 /// before the next, with every pattern, size and number of threads.
@@ -71,11 +79,21 @@ pub fn stream(session: &Session<'_>) -> Result<Outcome> {
 pub fn sqlite(session: &Session<'_>) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for journal in ["delete", "wal"] {
-        outcome = outcome.and(session.measure(&Task::Sqlite {
+        let task = Task::Sqlite {
             file: session.data().join(journal),
             journal: journal.into(),
             seconds: session.context.pace.seconds,
-        })?);
+        };
+        outcome = outcome.and(session.measuring(|| session.measure(&task))?);
     }
     Ok(outcome)
+}
+
+/// Blocks of a file that is there, each durable before the next.
+pub fn sync_4k(session: &Session<'_>) -> Result<Outcome> {
+    let file = session.data().join("synced");
+    synced::make(&file)?;
+    let seconds = session.context.pace.seconds;
+    let task = Task::Sync4k { file, seconds };
+    session.measuring(|| session.measure(&task))
 }

@@ -31,7 +31,7 @@ pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let clients = CLIENTS.to_string();
     let seconds = session.context.pace.seconds.ceil().to_string();
     command.args(["-n", "-c", &clients, "-T", &seconds, "postgres"]);
-    let printed = session.output(command)?;
+    let printed = session.measuring(|| session.output(command))?;
     server.end(Signal::INT)?;
     let rate = number_after(&printed, "tps =")?;
     Ok(Outcome::rate("postgres_pgbench", rate, "transactions/s"))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use forebay_harness::{Daemon, LoopDevice, Result, TestEnv, must, output, wait_for};
+use forebay_harness::{Daemon, LoopDevice, PoolMedium, Result, TestEnv, must, output, wait_for};
 use rustix::process::Signal;
 
 use crate::cluster::kind::Kind;
@@ -231,7 +231,11 @@ impl Brick {
     fn make_pool(&self, site: &Site, env: &TestEnv) -> Result<()> {
         match self.places.pool.exists() {
             true => Ok(()),
-            false => env.create_pool(&self.places.pool, site.pool_bytes, &[]),
+            false => env.create_pool(
+                (&self.places.pool, PoolMedium::Memory),
+                site.pool_bytes,
+                &[],
+            ),
         }
     }
 

@@ -11,8 +11,6 @@ use crate::cluster::workload::Workload;
 /// Work in one piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
-    /// In the names of numbers.
-    pub name: &'static str,
     /// That it wrote, one copy of them.
     pub bytes: u64,
     pub elapsed: Duration,
@@ -49,6 +47,11 @@ pub trait Engine: Debug {
     /// Whether it goes on when a majority died and part of it came back.
     fn has_quorum(&self) -> bool;
 
+    /// Whether all its nodes may die together and come back with everything, which no other node has then.
+    fn outlives_all(&self) -> bool {
+        false
+    }
+
     /// Starts it for the first time, on all nodes, and waits until it serves.
     fn start(&mut self, hosts: &Hosts<'_>) -> Result<()>;
 
@@ -70,8 +73,13 @@ pub trait Engine: Debug {
     /// A client that asks this member.
     fn client_of(&self, hosts: &Hosts<'_>, number: usize) -> Result<Box<dyn Client>>;
 
-    /// Does what it is measured by in one piece; most engines have nothing of the kind.
-    fn batch(&self, _: &Hosts<'_>) -> Result<Option<Batch>> {
-        Ok(None)
+    /// The names of what it is measured by in one piece, one after the other; most engines have nothing of the kind.
+    fn batches(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Does one of them.
+    fn batch(&self, _: &Hosts<'_>, name: &str) -> Result<Batch> {
+        Err(format!("there is no {name}").into())
     }
 }

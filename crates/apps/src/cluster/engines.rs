@@ -9,6 +9,7 @@ use crate::cluster::hdfs::{Hdfs, jars};
 use crate::cluster::kind::Kind;
 use crate::cluster::nats::{Nats, nats_server};
 use crate::cluster::speed::Case;
+use crate::cluster::workload::Workload;
 
 /// An engine, and what it needs.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +39,13 @@ const ETCD: Known = Known {
             name: "etcd_1client",
             clients: 1,
             unit: "puts/s",
+            workload: Workload::Puts,
         },
         Case {
             name: "etcd_16clients",
             clients: 16,
             unit: "puts/s",
+            workload: Workload::Puts,
         },
     ],
     costs: None,
@@ -55,20 +58,25 @@ const GLUSTER: Known = Known {
     name: "gluster",
     title: "GlusterFS",
     programs: &["glusterd", "gluster", "mount.glusterfs"],
-    cases: &[Case {
-        name: "gluster_mail_r2",
-        clients: 4,
-        unit: "steps/s",
-    }],
-    costs: Some(&[Case {
-        name: "gluster_mail_r2_full_cache",
-        clients: 4,
-        unit: "steps/s",
-    }]),
+    cases: &[gluster_case("gluster_mail_r2", Workload::Mail)],
+    costs: Some(&[
+        gluster_case("gluster_mail_r2_full_cache", Workload::Mail),
+        gluster_case("gluster_fileserver_r2_full_cache", Workload::Fileserver),
+        gluster_case("gluster_webproxy_r2_full_cache", Workload::Webproxy),
+    ]),
     killed_on: &[Kind::Mount, Kind::Serve],
     lost_on: &[Kind::Mount, Kind::Serve],
     make: || Box::<Gluster>::default(),
 };
+
+const fn gluster_case(name: &'static str, workload: Workload) -> Case {
+    Case {
+        name,
+        clients: 4,
+        unit: "steps/s",
+        workload,
+    }
+}
 
 const NATS: Known = Known {
     name: "nats",
@@ -79,11 +87,13 @@ const NATS: Known = Known {
             name: "nats_1client",
             clients: 1,
             unit: "puts/s",
+            workload: Workload::Puts,
         },
         Case {
             name: "nats_16clients",
             clients: 16,
             unit: "puts/s",
+            workload: Workload::Puts,
         },
     ],
     costs: None,
@@ -100,11 +110,11 @@ const HDFS: Known = Known {
         name: "hdfs_hsync_r3",
         clients: 4,
         unit: "records/s",
+        workload: Workload::Records,
     }],
     costs: Some(&[]),
-    // A file whose writer lost its pipeline stays open, and its block short of a replica, until its lease ends.
-    killed_on: &[],
-    lost_on: &[],
+    killed_on: &[Kind::Mount, Kind::Serve],
+    lost_on: &[Kind::Mount],
     make: || Box::<Hdfs>::default(),
 };
 

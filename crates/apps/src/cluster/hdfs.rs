@@ -2,8 +2,7 @@
 //! `hsync` returns: every data node of the file's pipeline has synced it then.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,14 +12,15 @@ use forebay_harness::{Daemon, Result, output, sleep, tail_of, wait_for};
 use serde_json::Value;
 
 use crate::cluster::engine::{Batch, Client, Engine};
-use crate::cluster::hosts::{CLIENT, Hosts, server};
+use crate::cluster::hdfs_client::{BRIDGE_PORT, HdfsClient, Replica};
+use crate::cluster::hdfs_settings::{STATUS_PORT, configure, folder};
+use crate::cluster::hosts::{CLIENT, Hosts, address, server};
 use crate::cluster::workload::Workload;
 
 const NODES: usize = 4;
 const REPLICAS: &str = "3";
-const NAME_PORT: u16 = 9000;
-const STATUS_PORT: u16 = 9870;
-const BRIDGE_PORT: u16 = 9999;
+/// Of a data node.
+const DATA_STATUS_PORT: u16 = 9864;
 /// Where `scripts/setup.sh cluster` puts the jars, and the bridge beside them.
 const JARS: &str = "target/hdfs";
 const START_DEADLINE: Duration = Duration::from_secs(120);
@@ -29,16 +29,13 @@ const BATCH_DEADLINE: Duration = Duration::from_secs(300);
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(300);
+/// A data node's, on its brick.
+const DIRECTORY: &str = "hdfs";
 /// TeraGen's rows.
 const ROW_BYTES: u64 = 100;
 const BATCH_BYTES: u64 = 128 << 20;
-
-const LOGGING: &str = "log4j.rootLogger=WARN,e
-log4j.appender.e=org.apache.log4j.ConsoleAppender
-log4j.appender.e.target=System.err
-log4j.appender.e.layout=org.apache.log4j.PatternLayout
-log4j.appender.e.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
-";
+/// TeraGen with so many replicas; the most first, so that caches are full when the others are counted.
+const TERAGENS: [&str; 3] = ["teragen_r3", "teragen_r2", "teragen_r1"];
 
 #[derive(Debug, Default)]
 pub struct Hdfs {
@@ -74,7 +71,7 @@ impl Hdfs {
     fn start_data_node(&mut self, hosts: &Hosts<'_>, number: usize) -> Result<()> {
         let places = hosts.places(number);
         let mut command = self.java(hosts, number, "256m")?;
-        let directory = places.brick.join("hdfs");
+        let directory = places.brick.join(DIRECTORY);
         command
             .arg("org.apache.hadoop.hdfs.server.datanode.DataNode")
             .args([
@@ -83,7 +80,7 @@ impl Hdfs {
             ]);
         for (name, port) in [
             ("address", 9866),
-            ("http.address", 9864),
+            ("http.address", DATA_STATUS_PORT),
             ("ipc.address", 9867),
         ] {
             let address = server(number, port);
@@ -131,18 +128,60 @@ impl Hdfs {
         is_up.ok_or_else(|| format!("no bridge to HDFS:\n{}", tail_of(&hosts.env.log())).into())
     }
 
+    /// Waits until all data nodes whose nodes are alive have told the name node which blocks they have: until then it counts
+    /// on what a data node had before it died.
+    fn wait_until_reported(&self, hosts: &Hosts<'_>) -> Result<()> {
+        for number in hosts.numbers().filter(|number| hosts.is_alive(*number)) {
+            let at = server(number, DATA_STATUS_PORT);
+            let reported = hosts.network()?.run(|| {
+                wait_for(SETTLE_DEADLINE, || match has_reported(at) {
+                    Ok(true) => Ok(Some(())),
+                    _ => sleep(PAUSE).map(|()| None),
+                })
+            })?;
+            let log = &hosts.places(number).log;
+            let complaint = || format!("data node {number} does not report:\n{}", tail_of(log));
+            reported.ok_or_else(complaint)?;
+        }
+        Ok(())
+    }
+
+    /// Files that are being written get no new replicas.
+    fn close_files(&self, hosts: &Hosts<'_>) -> Result<()> {
+        let mut last = None;
+        let are_closed = hosts.network()?.run(|| {
+            let mut client = HdfsClient::default();
+            wait_for(SETTLE_DEADLINE, || match client.close_files() {
+                Ok(()) => Ok(Some(())),
+                Err(error) => {
+                    last = Some(error);
+                    sleep(PAUSE).map(|()| None)
+                }
+            })
+        })?;
+        let last = || last.map_or(String::new(), |error| error.to_string());
+        are_closed.ok_or_else(|| format!("HDFS does not close files: {}", last()).into())
+    }
+
     /// Waits until all data nodes whose nodes are alive are known, and nothing lacks a replica.
     fn wait_until_whole(&self, hosts: &Hosts<'_>) -> Result<()> {
         let alive = hosts.numbers().filter(|number| hosts.is_alive(*number));
         let alive = alive.count() as u64;
         let at = server(CLIENT, STATUS_PORT);
+        let mut last = None;
         let is_whole = hosts.network()?.run(|| {
-            wait_for(SETTLE_DEADLINE, || match status(at) {
-                Ok(status) if status.live == alive && status.lacking == 0 => Ok(Some(())),
-                _ => sleep(PAUSE).map(|()| None),
+            wait_for(SETTLE_DEADLINE, || {
+                let found = status(at);
+                let is_whole = matches!(&found, Ok(found) if found.is_whole(alive));
+                last = Some(found);
+                match is_whole {
+                    true => Ok(Some(())),
+                    false => sleep(PAUSE).map(|()| None),
+                }
             })
         })?;
-        is_whole.ok_or_else(|| format!("HDFS is not whole:\n{}", tail_of(&hosts.env.log())).into())
+        let log = tail_of(&hosts.env.log());
+        is_whole.ok_or_else(|| format!("HDFS is not whole, {last:?}:\n{log}").into())
     }
 }
 
@@ -168,7 +207,12 @@ impl Engine for Hdfs {
         self.start_bridge(hosts)
     }
 
-    fn stop(&mut self, _: &Hosts<'_>, number: usize) -> Result<()> {
+    fn outlives_all(&self) -> bool {
+        true
+    }
+
+    fn stop(&mut self, hosts: &Hosts<'_>, number: usize) -> Result<()> {
+        self.close_files(hosts)?;
         self.data_nodes.remove(&number).map_or(Ok(()), Daemon::kill)
     }
 
@@ -177,12 +221,12 @@ impl Engine for Hdfs {
     }
 
     fn settle(&mut self, hosts: &Hosts<'_>, _: &[usize]) -> Result<()> {
-        // Files that are being written get no new replicas.
-        let close = || HdfsClient::default().ask("C\n", &[]).map(drop);
-        hosts.network()?.run(close)?;
+        self.wait_until_reported(hosts)?;
+        self.close_files(hosts)?;
         self.wait_until_whole(hosts)
     }
 
+    /// A data node with an empty directory is a new one.
     fn readmit(&mut self, hosts: &Hosts<'_>, number: usize) -> Result<()> {
         self.start_data_node(hosts, number)
     }
@@ -192,12 +236,22 @@ impl Engine for Hdfs {
         Ok((0..count).map(client).collect())
     }
 
-    fn client_of(&self, _: &Hosts<'_>, _: usize) -> Result<Box<dyn Client>> {
-        Ok(Box::<HdfsClient>::default())
+    fn client_of(&self, hosts: &Hosts<'_>, number: usize) -> Result<Box<dyn Client>> {
+        let directory = hosts.places(number).brick.join(DIRECTORY);
+        Ok(Box::new(Replica {
+            address: address(number).to_string(),
+            directory: hosts.node(number)?.path(&directory),
+            client: HdfsClient::default(),
+        }))
+    }
+
+    fn batches(&self) -> &'static [&'static str] {
+        &TERAGENS
     }
 
     /// TeraGen, the start of its virtual machine in its time.
-    fn batch(&self, hosts: &Hosts<'_>) -> Result<Option<Batch>> {
+    fn batch(&self, hosts: &Hosts<'_>, name: &str) -> Result<Batch> {
+        let replicas = name.trim_start_matches("teragen_r");
         let mut command = self.java(hosts, CLIENT, "512m")?;
         command
             .arg("org.apache.hadoop.examples.terasort.TeraGen")
@@ -208,78 +262,17 @@ impl Engine for Hdfs {
                 "mapreduce.job.maps=2",
             ])
             .args(["-D", "mapreduce.local.map.tasks.maximum=2"])
-            .args(["-D", &format!("dfs.replication={REPLICAS}")])
-            .args([&(BATCH_BYTES / ROW_BYTES).to_string(), "/teragen"]);
+            .args(["-D", &format!("dfs.replication={replicas}")])
+            // A single replica on a slow disk has no other data node to go to.
+            .args(["-D", "dfs.client.socket-timeout=180000"])
+            .args([&(BATCH_BYTES / ROW_BYTES).to_string(), &format!("/{name}")]);
         let began = Instant::now();
         output(&mut command, BATCH_DEADLINE)?;
-        Ok(Some(Batch {
-            name: "teragen_r3",
+        Ok(Batch {
             bytes: BATCH_BYTES,
             elapsed: began.elapsed(),
-        }))
+        })
     }
-}
-
-/// Where settings and the name node's own files are: in memory, so that only the data nodes' disks count.
-fn folder(hosts: &Hosts<'_>) -> PathBuf {
-    hosts.env.path("hdfs")
-}
-
-fn configure(hosts: &Hosts<'_>) -> Result<()> {
-    let folder = folder(hosts);
-    for empty in ["hdfs", "datanode", "static"] {
-        // The jars lack what the servers' pages would be made of.
-        std::fs::create_dir_all(folder.join("webapps").join(empty))?;
-    }
-    let name = server(CLIENT, NAME_PORT);
-    let core = [
-        ("fs.defaultFS", format!("hdfs://{name}")),
-        ("hadoop.tmp.dir", folder.join("tmp").display().to_string()),
-    ];
-    let directory = folder.join("name");
-    let hdfs = [
-        (
-            "dfs.namenode.name.dir",
-            format!("file://{}", directory.display()),
-        ),
-        (
-            "dfs.namenode.http-address",
-            server(CLIENT, STATUS_PORT).to_string(),
-        ),
-        // Nodes have no names.
-        (
-            "dfs.namenode.datanode.registration.ip-hostname-check",
-            "false".into(),
-        ),
-        ("dfs.permissions.enabled", "false".into()),
-        // Closed blocks are as durable as synced ones.
-        ("dfs.datanode.synconclose", "true".into()),
-        ("dfs.blocksize", (32 << 20).to_string()),
-        ("dfs.namenode.safemode.extension", "0".into()),
-        ("dfs.heartbeat.interval", "1".into()),
-        ("dfs.namenode.heartbeat.recheck-interval", "3000".into()),
-        ("dfs.namenode.redundancy.interval.seconds", "1s".into()),
-        ("dfs.client.socket-timeout", "10000".into()),
-        (
-            "dfs.client.block.write.replace-datanode-on-failure.policy",
-            "NEVER".into(),
-        ),
-    ];
-    std::fs::write(folder.join("core-site.xml"), configuration(&core))?;
-    std::fs::write(folder.join("hdfs-site.xml"), configuration(&hdfs))?;
-    Ok(std::fs::write(folder.join("log4j.properties"), LOGGING)?)
-}
-
-/// A file of Hadoop's settings.
-fn configuration(settings: &[(&str, String)]) -> String {
-    let mut text = "<configuration>\n".to_owned();
-    for (name, value) in settings {
-        let _ = writeln!(
-            text,
-            "<property><name>{name}</name><value>{value}</value></property>"
-        );
-    }
-    text + "</configuration>\n"
 }
 
 /// What the name node says of the whole.
@@ -291,88 +284,46 @@ struct Status {
     lacking: u64,
 }
 
-fn status(at: SocketAddr) -> Result<Status> {
-    let mut stream = TcpStream::connect_timeout(&at, CONNECT_DEADLINE)?;
-    stream.set_read_timeout(Some(ANSWER_DEADLINE))?;
-    let query = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem*";
-    write!(stream, "GET {query} HTTP/1.0\r\nHost: {at}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    status_in(&answer)
+impl Status {
+    fn is_whole(self, alive: u64) -> bool {
+        self.live == alive && self.lacking == 0
+    }
 }
 
-/// In an answer of HTTP: the name node's beans.
-fn status_in(answer: &str) -> Result<Status> {
-    let (_, body) = answer.split_once("\r\n\r\n").ok_or("no answer of HTTP")?;
-    let told: Value = serde_json::from_str(body)?;
-    let beans = || told["beans"].as_array().into_iter().flatten();
-    let number = |name: &str| -> Result<u64> {
-        let found = beans().find_map(|bean| bean[name].as_u64());
-        found.ok_or_else(|| format!("the name node says nothing of {name}").into())
-    };
+fn status(at: SocketAddr) -> Result<Status> {
+    // Its neighbour FSNamesystem is up to ten seconds old.
+    let told = beans(at, "Hadoop:service=NameNode,name=FSNamesystemState")?;
     Ok(Status {
-        live: number("NumLiveDataNodes")?,
-        lacking: number("UnderReplicatedBlocks")?
-            + number("PendingReplicationBlocks")?
-            + number("MissingBlocks")?,
+        live: number_in(&told, "NumLiveDataNodes")?,
+        lacking: number_in(&told, "UnderReplicatedBlocks")?
+            + number_in(&told, "PendingReplicationBlocks")?,
     })
 }
 
-/// A client behind the bridge.
-#[derive(Default)]
-struct HdfsClient(Option<BufReader<TcpStream>>);
-
-impl HdfsClient {
-    /// The answer's first line. After a failure the next question has a connection of its own.
-    fn ask(&mut self, line: &str, bytes: &[u8]) -> Result<String> {
-        let answered = self.ask_once(line, bytes);
-        match answered {
-            Err(_) => self.0 = None,
-            Ok(ref answer) if answer.starts_with("no ") => return Err(answer.as_str().into()),
-            Ok(_) => {}
-        }
-        answered
-    }
-
-    fn ask_once(&mut self, line: &str, bytes: &[u8]) -> Result<String> {
-        if self.0.is_none() {
-            let at = server(CLIENT, BRIDGE_PORT);
-            let stream = TcpStream::connect_timeout(&at, CONNECT_DEADLINE)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(ANSWER_DEADLINE))?;
-            self.0 = Some(BufReader::new(stream));
-        }
-        let stream = self.0.as_mut().expect("connected");
-        stream
-            .get_mut()
-            .write_all(&[line.as_bytes(), bytes].concat())?;
-        let mut answer = String::new();
-        match stream.read_line(&mut answer)? {
-            0 => Err("the bridge ended".into()),
-            _ => Ok(answer.trim_end().to_owned()),
-        }
-    }
+/// Whether a data node has told the name node, since its start, which blocks it has.
+fn has_reported(at: SocketAddr) -> Result<bool> {
+    let told = beans(at, "Hadoop:service=DataNode,name=DataNodeActivity*")?;
+    Ok(number_in(&told, "BlockReportsNumOps")? > 0)
 }
 
-impl Client for HdfsClient {
-    fn write(&mut self, workload: Workload, key: &str, version: u32) -> Result<()> {
-        let (_, bytes) = workload.written(key, version);
-        let line = format!("W {key} {version} {}\n", bytes.len());
-        self.ask(&line, &bytes).map(drop)
-    }
+/// What a server of HDFS says of itself.
+fn beans(at: SocketAddr, query: &str) -> Result<Value> {
+    let mut stream = TcpStream::connect_timeout(&at, CONNECT_DEADLINE)?;
+    stream.set_read_timeout(Some(ANSWER_DEADLINE))?;
+    write!(
+        stream,
+        "GET /jmx?qry={query} HTTP/1.0\r\nHost: {at}\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").ok_or("no answer of HTTP")?;
+    Ok(serde_json::from_str(body)?)
+}
 
-    fn read(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
-        let length = self.ask(&format!("R {key}\n"), &[])?;
-        let Ok(length) = length.parse::<usize>() else {
-            return Ok(None);
-        };
-        let mut bytes = vec![0; length];
-        self.0
-            .as_mut()
-            .ok_or("no connection")?
-            .read_exact(&mut bytes)?;
-        Ok(Some(bytes))
-    }
+fn number_in(told: &Value, name: &str) -> Result<u64> {
+    let mut beans = told["beans"].as_array().into_iter().flatten();
+    let found = beans.find_map(|bean| bean[name].as_u64());
+    found.ok_or_else(|| format!("nothing is said of {name}").into())
 }
 
 #[cfg(test)]
@@ -380,21 +331,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lacks_a_replica_or_all_is_waited_for() {
-        let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n\
-                      {\"beans\": [{\"name\": \"FSNamesystem\", \"MissingBlocks\": 1, \"UnderReplicatedBlocks\": 2,\
-                      \"PendingReplicationBlocks\": 4}, {\"NumLiveDataNodes\": 3}]}";
-        let found = status_in(answer).expect("a status");
-        assert_eq!((found.live, found.lacking), (3, 7));
-        assert!(status_in("HTTP/1.1 200 OK\r\n\r\n{\"beans\": []}").is_err());
-    }
-
-    #[test]
-    fn settings_are_written_as_hadoop_reads_them() {
-        let text = configuration(&[("a.b", "c".into())]);
-        assert_eq!(
-            text,
-            "<configuration>\n<property><name>a.b</name><value>c</value></property>\n</configuration>\n"
-        );
+    fn what_lacks_a_replica_is_waited_for() {
+        let told = serde_json::json!({"beans": [{"name": "State", "UnderReplicatedBlocks": 2}, {"NumLiveDataNodes": 3}]});
+        assert_eq!(number_in(&told, "UnderReplicatedBlocks").expect("said"), 2);
+        assert_eq!(number_in(&told, "NumLiveDataNodes").expect("said"), 3);
+        assert!(number_in(&told, "MissingBlocks").is_err());
+        let status = |live, lacking| Status { live, lacking };
+        assert!(status(4, 0).is_whole(4));
+        assert!(!status(4, 1).is_whole(4) && !status(3, 0).is_whole(4));
     }
 }

@@ -37,6 +37,8 @@ pub struct Counted {
     pub lines: u64,
     /// Blocks written to disks.
     pub disk_blocks: u64,
+    /// The same of the node that wrote the fewest.
+    pub disk_blocks_least: u64,
     /// How full the emptiest cache is, in thousandths.
     pub full_per_mille: u64,
 }
@@ -214,6 +216,7 @@ impl Hosts<'_> {
         }
         let mut all = Counted {
             full_per_mille: 1000,
+            disk_blocks_least: u64::MAX,
             ..Counted::default()
         };
         for number in self.numbers() {
@@ -227,6 +230,7 @@ impl Hosts<'_> {
             let (Cache { lines, .. }, disk_blocks, full_per_mille) = parse(&told)?;
             all.lines += lines;
             all.disk_blocks += disk_blocks;
+            all.disk_blocks_least = all.disk_blocks_least.min(disk_blocks);
             all.full_per_mille = all.full_per_mille.min(full_per_mille);
         }
         Ok(Some(all))

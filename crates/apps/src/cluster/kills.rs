@@ -36,13 +36,15 @@ impl Round {
     }
 }
 
-/// One round: a node dies and comes back while the others go on; or, in every second one of an engine with a quorum, all
-/// that were up die together, and one of them has to bring what was acknowledged to one that had been down before.
+/// One round: a node dies and comes back while the others go on. In every second one of an engine with a quorum all
+/// that were up die together, and one of them has to bring what was acknowledged to one that had been down before; of one
+/// that outlives it all nodes die.
 pub fn round(hosts: &mut Hosts<'_>, engine: &mut dyn Engine, number: usize) -> Result<Round> {
     let victim = number / 2 % hosts.count() + 1;
-    match engine.has_quorum() && number % 2 == 1 {
-        true => majority_dies(hosts, engine, (number, victim)),
-        false => one_dies(hosts, engine, (number, victim)),
+    match number % 2 == 1 {
+        true if engine.has_quorum() => majority_dies(hosts, engine, (number, victim)),
+        true if engine.outlives_all() => all_die(hosts, engine, number),
+        _ => one_dies(hosts, engine, (number, victim)),
     }
 }
 
@@ -132,6 +134,25 @@ fn majority_dies(
     let all: Vec<usize> = hosts.numbers().collect();
     engine.settle(hosts, &all)?;
     check_at(hosts, engine, &[last], &manifest, &mut round)?;
+    Ok(round)
+}
+
+fn all_die(hosts: &mut Hosts<'_>, engine: &mut dyn Engine, number: usize) -> Result<Round> {
+    let mut round = Round::default();
+    let all: Vec<usize> = hosts.numbers().collect();
+    let manifest = loaded(hosts, engine, (number, &mut round), |hosts, _, round| {
+        for victim in &all {
+            hosts.kill(*victim)?;
+            round.dirty_blocks.push(hosts.dirty_blocks(*victim)?);
+        }
+        Ok(())
+    })?;
+    for back in &all {
+        hosts.restart(*back, Trust::Marks)?;
+        engine.restart(hosts, *back)?;
+    }
+    engine.settle(hosts, &all)?;
+    check_at(hosts, engine, &all, &manifest, &mut round)?;
     Ok(round)
 }
 

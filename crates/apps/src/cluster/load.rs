@@ -9,7 +9,7 @@ use forebay_harness::{Result, sleep, wait_for};
 use crate::cluster::engine::Client;
 use crate::cluster::manifest::{Finding, Manifest};
 use crate::cluster::node::Network;
-use crate::cluster::workload::Workload;
+use crate::cluster::workload::{Step, Workload};
 
 /// After an error, so that a dead engine isn't asked all the time.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -109,15 +109,10 @@ fn work(
             number += 1;
             continue;
         };
-        done.manifest.attempt(&step.key, step.version);
         let began = Instant::now();
-        match client.write(workload, &step.key, step.version) {
+        match take(&mut client, workload, &step, &mut done) {
             Ok(()) => {
                 done.latencies_ns.push(began.elapsed().as_nanos() as u64);
-                if workload.is_promised(step.version) {
-                    done.manifest.acknowledge(&step.key);
-                }
-                done.bytes += workload.written(&step.key, step.version).1.len() as u64;
                 number += 1;
             }
             Err(_) => {
@@ -128,6 +123,30 @@ fn work(
         }
     }
     Ok(done)
+}
+
+/// Takes one step, and notes what was acknowledged.
+fn take(
+    client: &mut Box<dyn Client>,
+    workload: Workload,
+    step: &Step,
+    done: &mut Done,
+) -> Result<()> {
+    if step.is_read {
+        let found = client.read(&step.key)?;
+        let is_right = found == workload.content(&step.key, step.version);
+        return match is_right {
+            true => Ok(()),
+            false => Err(format!("{} is not as acknowledged", step.key).into()),
+        };
+    }
+    done.manifest.attempt(&step.key, step.version);
+    client.write(workload, &step.key, step.version)?;
+    if workload.is_promised(step.version) {
+        done.manifest.acknowledge(&step.key);
+    }
+    done.bytes += workload.written(&step.key, step.version).1.len() as u64;
+    Ok(())
 }
 
 /// What a check found, of keys of which something was acknowledged.
@@ -232,7 +251,13 @@ mod tests {
             );
             return;
         };
-        for workload in [Workload::Puts, Workload::Mail, Workload::Overwrites] {
+        for workload in [
+            Workload::Puts,
+            Workload::Mail,
+            Workload::Fileserver,
+            Workload::Webproxy,
+            Workload::Overwrites,
+        ] {
             let memory = Memory::default();
             let clients = (0..3).map(|_| Box::new(memory.clone()) as Box<dyn Client>);
             let enough = || {

@@ -119,8 +119,13 @@ fn until_it_is_lost(hosts: &mut Hosts<'_>, engine: &mut dyn Engine) -> Result<Ma
         engine.settle(hosts, &up)?;
     }
     let clients = engine.clients(hosts, CLIENTS)?;
+    let first_client = match engine.stale_workload().is_rewritten() {
+        true => plan.first_client,
+        false => CLIENTS,
+    };
     let plan = Plan {
         before: &before,
+        first_client,
         ..plan
     };
     let done = run_for(&network, clients, plan, LOAD)?;

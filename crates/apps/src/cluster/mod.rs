@@ -10,6 +10,8 @@ mod engines;
 mod etcd;
 mod gluster;
 mod hdfs;
+mod hdfs_client;
+mod hdfs_settings;
 mod headline;
 mod hosts;
 mod kills;
@@ -74,7 +76,8 @@ pub struct Arguments {
     /// Only these parts
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     parts: Vec<Part>,
-    /// What the members' files lie on, where it is one of these [default: disk, tmpfs, mount, serve]
+    /// What the members' files lie on, where it is one of these [default: disk, tmpfs, mount, serve; of costs those with data in
+    /// a journal, and Tinca without one]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND")]
     kinds: Vec<Kind>,
     /// The program that serves the published designs
@@ -111,6 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             true => USUAL_KINDS.to_vec(),
             false => arguments.kinds.clone(),
         },
+        cost_kinds: chosen_kinds(&COST_KINDS, &arguments.kinds),
         progress: progress_bar(0),
         results: Results::default(),
         tally: Tally::default(),
@@ -134,6 +138,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     run.progress.finish_and_clear();
     run.finish(options)
+}
+
+/// All of them, or those that are chosen.
+fn chosen_kinds(all: &[Kind], chosen: &[Kind]) -> Vec<Kind> {
+    let is_chosen = |kind: &&Kind| chosen.is_empty() || chosen.contains(kind);
+    all.iter().filter(is_chosen).copied().collect()
 }
 
 fn chosen(only: &[String]) -> Result<Vec<&'static Known>> {
@@ -182,6 +192,7 @@ struct Run<'a> {
     time: Duration,
     kill_rounds: u64,
     kinds: Vec<Kind>,
+    cost_kinds: Vec<Kind>,
     progress: ProgressBar,
     results: Results,
     tally: Tally,
@@ -229,7 +240,8 @@ impl Run<'_> {
         };
         let with_cases = |engine: &&'static Known| Some((*engine, engine.costs?));
         let engines: Vec<(&Known, &[Case])> = engines.iter().filter_map(with_cases).collect();
-        self.all_rounds(&site, &engines, (&COST_KINDS[..], pace))
+        let kinds = self.cost_kinds.clone();
+        self.all_rounds(&site, &engines, (&kinds[..], pace))
     }
 
     /// In each round one engine after the other, on each kind, another of which begins.
@@ -381,7 +393,7 @@ impl Run<'_> {
         page::page(&self.results, &self.tally, &rows, &told).write(&html)?;
         match options.json {
             true => rows::print(&rows, true)?,
-            false => print!("{}", headline::summary(&rows)),
+            false => print!("{}", crate::judged::summary(headline::BARS, &rows)),
         }
         eprintln!("written to {} and {}", report.display(), html.display());
         Ok(self.failures == 0)

@@ -7,6 +7,7 @@ use crate::cluster::kind::{KINDS, Kind};
 use crate::cluster::paper;
 use crate::cluster::results::Results;
 use crate::cluster::tally::Tally;
+use crate::judged;
 use crate::page::all_numbers;
 use crate::tpcc::machine;
 
@@ -67,7 +68,10 @@ pub fn page(results: &Results, tally: &Tally, rows: &[Row], told: &Told<'_>) -> 
 fn asked(rows: &[Row]) -> Section {
     Section {
         heading: "What is asked for".into(),
-        tables: vec![("The numbers that have a bar".into(), headline::table(rows))],
+        tables: vec![(
+            "The numbers that have a bar".into(),
+            judged::table(headline::BARS, rows),
+        )],
         ..Section::default()
     }
 }
@@ -116,6 +120,14 @@ fn costs(results: &Results) -> Section {
     let charts = [
         ("lines/MiB", "Cache lines flushed or sent to memory"),
         ("blocks/MiB", "Blocks of 4 KiB written to the disks"),
+        (
+            "lines/step",
+            "Cache lines flushed or sent to memory, a step of a client",
+        ),
+        (
+            "blocks/step",
+            "Blocks of 4 KiB written to the disks, a step of a client",
+        ),
     ]
     .map(|(unit, title)| {
         chart(title, unit, &results.names_of(unit), |name, kind| {
@@ -144,7 +156,7 @@ fn kills(tally: &Tally) -> Section {
         "All processes and mounts of a node die together: its engine, its daemon, its file systems. It comes back as its start script \
          would bring it back, and everything acknowledged has to be there, whichever member is asked. In every second round of an \
          engine with a quorum all members that are up die, and one of them has to bring what was acknowledged to one that had been \
-         down. The page cache of the machine survives: this is no power cut.",
+         down; of HDFS all data nodes die. The page cache of the machine survives: this is no power cut.",
         [],
     );
     if !table.rows.is_empty() {

@@ -1,11 +1,8 @@
 //! How fast an engine acknowledges, on one kind of brick, and what that costs the memory and the disks below.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use forebay_harness::{Result, median};
+use forebay_harness::Result;
 
 use crate::cluster::brick::Site;
 use crate::cluster::engine::Engine;
@@ -14,9 +11,9 @@ use crate::cluster::kind::Kind;
 use crate::cluster::load::{Done, Plan, check, run_for};
 use crate::cluster::manifest::Manifest;
 use crate::cluster::results::Number;
+use crate::cluster::workload::Workload;
+use crate::judged::{DISK_NUMBER, disk_fsync_ns};
 
-const PROBE_BYTES: usize = 4096;
-const PROBES: usize = 200;
 /// Before the clock runs.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// A cache that isn't full after so many has room for all there is.
@@ -33,6 +30,7 @@ pub struct Case {
     pub clients: usize,
     /// Of its rate.
     pub unit: &'static str,
+    pub workload: Workload,
 }
 
 /// How cases are measured.
@@ -63,8 +61,8 @@ pub fn turn(
     if kind == Kind::Disk {
         let brick = hosts.node(1)?.path(&hosts.places(1).brick);
         turn.numbers.push(Number {
-            name: "disk_fsync_4k".into(),
-            value: probe_ns(&brick)?,
+            name: DISK_NUMBER.into(),
+            value: disk_fsync_ns(&brick)?,
             unit: "ns",
             is_compared: false,
         });
@@ -74,19 +72,30 @@ pub fn turn(
         let first_client = number * WARM_UP_CLIENT;
         measure(&hosts, engine, (case, first_client, pace), &mut turn)?;
     }
-    let before = hosts.counted()?;
-    if let Some(batch) = engine.batch(&hosts)? {
-        let counted = hosts.counted()?.zip(before);
-        turn.numbers.push(Number {
-            name: batch.name.into(),
-            value: batch.bytes as f64 / f64::from(1 << 20) / batch.elapsed.as_secs_f64(),
-            unit: "MiB/s",
-            is_compared: true,
-        });
-        let costs = counted.map(|pair| costs(batch.name, batch.bytes, pair));
-        turn.numbers.extend(costs.into_iter().flatten());
+    for name in engine.batches() {
+        measure_batch(&hosts, engine, name, &mut turn)?;
     }
     Ok(turn)
+}
+
+fn measure_batch(
+    hosts: &Hosts<'_>,
+    engine: &dyn Engine,
+    name: &str,
+    turn: &mut Turn,
+) -> Result<()> {
+    let before = hosts.counted()?;
+    let batch = engine.batch(hosts, name)?;
+    let counted = hosts.counted()?.zip(before);
+    turn.numbers.push(Number {
+        name: name.into(),
+        value: batch.bytes as f64 / f64::from(1 << 20) / batch.elapsed.as_secs_f64(),
+        unit: "MiB/s",
+        is_compared: true,
+    });
+    let costs = counted.map(|pair| costs(name, batch.bytes, pair));
+    turn.numbers.extend(costs.into_iter().flatten());
+    Ok(())
 }
 
 fn measure(
@@ -98,7 +107,7 @@ fn measure(
     let network = hosts.network()?;
     let before = Manifest::default();
     let plan = Plan {
-        workload: engine.workload(),
+        workload: case.workload,
         first_client,
         before: &before,
     };
@@ -108,11 +117,11 @@ fn measure(
     let done = run_for(&network, clients, plan, pace.time)?;
     let counted = hosts.counted()?.zip(counted_before);
     turn.numbers.extend(numbers(case, &done));
-    turn.numbers.extend(
-        counted
-            .into_iter()
-            .flat_map(|pair| costs(case.name, done.bytes, pair)),
-    );
+    if let Some(pair) = counted {
+        turn.numbers.extend(costs(case.name, done.bytes, pair));
+        let steps = done.latencies_ns.len() as u64;
+        turn.numbers.extend(costs_of_a_step(case.name, steps, pair));
+    }
     let name = case.name;
     if done.failures > 0 {
         let failures = done.failures;
@@ -120,14 +129,15 @@ fn measure(
             .push(format!("{name}: {failures} steps had no answer"));
     }
     let mut client = engine.client_of(hosts, 1)?;
-    let checked = check(&network, &mut client, engine.workload(), &done.manifest)?;
+    let checked = check(&network, &mut client, case.workload, &done.manifest)?;
     let losses = checked.losses;
     let complaint = |example| format!("{name}: {losses} keys are not as acknowledged; {example}");
     turn.complaints.extend(checked.example.map(complaint));
     Ok(())
 }
 
-/// Once, or until the caches are full; with keys of its own.
+/// Once, or until the caches are full and that which has written the fewest blocks wrote more in the last second; with keys of
+/// its own.
 fn warm_up(
     hosts: &Hosts<'_>,
     engine: &dyn Engine,
@@ -135,6 +145,7 @@ fn warm_up(
     plan: Plan<'_>,
 ) -> Result<()> {
     let network = hosts.network()?;
+    let mut written = u64::MAX;
     for number in 0..WARM_UPS_MAX {
         let plan = Plan {
             first_client: plan.first_client + WARM_UP_CLIENT / 2 + number * case.clients,
@@ -147,8 +158,11 @@ fn warm_up(
             WARM_UP,
         )?;
         let counted = hosts.counted()?;
-        let is_full = counted.is_none_or(|counted| counted.full_per_mille >= FULL_PER_MILLE);
-        if is_full || !pace.fills_caches {
+        let is_steady = counted.is_none_or(|counted| {
+            let least = std::mem::replace(&mut written, counted.disk_blocks_least);
+            counted.full_per_mille >= FULL_PER_MILLE && counted.disk_blocks_least > least
+        });
+        if is_steady || !pace.fills_caches {
             break;
         }
     }
@@ -156,18 +170,33 @@ fn warm_up(
 }
 
 /// What memory and disks of all nodes paid for a MiB that clients wrote, from the counts after and before.
-fn costs(name: &str, bytes: u64, (after, before): (Counted, Counted)) -> [Number; 2] {
+fn costs(name: &str, bytes: u64, pair: (Counted, Counted)) -> [Number; 2] {
     let mib = bytes.max(1) as f64 / f64::from(1 << 20);
-    let each = |what: &str, count: u64, unit| Number {
-        name: format!("{name}_{what}"),
-        value: count as f64 / mib,
+    shares((name, "mib"), mib, ["lines/MiB", "blocks/MiB"], pair)
+}
+
+/// The same for a step of a client.
+fn costs_of_a_step(name: &str, steps: u64, pair: (Counted, Counted)) -> [Number; 2] {
+    let units = ["lines/step", "blocks/step"];
+    shares((name, "step"), steps.max(1) as f64, units, pair)
+}
+
+fn shares(
+    (name, whole): (&str, &str),
+    count: f64,
+    [lines_unit, blocks_unit]: [&'static str; 2],
+    (after, before): (Counted, Counted),
+) -> [Number; 2] {
+    let each = |what: &str, total: u64, unit| Number {
+        name: format!("{name}_{what}_per_{whole}"),
+        value: total as f64 / count,
         unit,
         is_compared: true,
     };
     let blocks = after.disk_blocks - before.disk_blocks;
     [
-        each("lines_per_mib", after.lines - before.lines, "lines/MiB"),
-        each("disk_blocks_per_mib", blocks, "blocks/MiB"),
+        each("lines", after.lines - before.lines, lines_unit),
+        each("disk_blocks", blocks, blocks_unit),
     ]
 }
 
@@ -198,25 +227,6 @@ fn numbers(case: &Case, done: &Done) -> Vec<Number> {
         .collect()
 }
 
-/// The median of a write of 4 KiB in a file that has it already, and its sync: what the disk itself takes, without a
-/// journal's part.
-fn probe_ns(folder: &Path) -> Result<f64> {
-    let path = folder.join("probe");
-    let file = File::create_new(&path)?;
-    let piece = [0x5a; PROBE_BYTES];
-    file.write_all_at(&piece, 0)?;
-    file.sync_all()?;
-    let mut all = Vec::with_capacity(PROBES);
-    for _ in 0..PROBES {
-        let began = Instant::now();
-        file.write_all_at(&piece, 0)?;
-        file.sync_data()?;
-        all.push(began.elapsed().as_nanos() as f64);
-    }
-    std::fs::remove_file(path)?;
-    Ok(median(all).expect("there are some"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +237,7 @@ mod tests {
             name: "etcd_1client",
             clients: 1,
             unit: "puts/s",
+            workload: Workload::Puts,
         };
         let done = Done {
             latencies_ns: (1..=100).map(|n| n * 1000).collect(),
@@ -248,6 +259,7 @@ mod tests {
             lines: 1000 * factor,
             disk_blocks: 10 * factor,
             full_per_mille: 1000,
+            ..Counted::default()
         };
         let [lines, blocks] = costs(case.name, 2 << 20, (counted(7), counted(3)));
         assert_eq!(
@@ -255,5 +267,10 @@ mod tests {
             ("etcd_1client_lines_per_mib", 2000.0)
         );
         assert_eq!(blocks.value, 20.0);
+        let [lines, _] = costs_of_a_step(case.name, 100, (counted(7), counted(3)));
+        assert_eq!(
+            (lines.name.as_str(), lines.value),
+            ("etcd_1client_lines_per_step", 40.0)
+        );
     }
 }

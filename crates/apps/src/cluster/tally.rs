@@ -1,5 +1,7 @@
 //! What kills and lost pools came to, as rows and tables.
 
+use std::collections::BTreeMap;
+
 use forebay_harness::{Row, Table, TextTable};
 
 use crate::cluster::kills::Round;
@@ -87,6 +89,11 @@ impl Tally {
                 sum(|one| one.rounds),
                 "rounds",
             );
+            push(
+                "cluster_kill_rounds_an_engine".into(),
+                self.least_rounds(),
+                "rounds",
+            );
             push("cluster_killed_nodes".into(), sum(|one| one.nodes), "nodes");
             push("cluster_clean_pools".into(), sum(|one| one.clean), "pools");
         }
@@ -100,6 +107,15 @@ impl Tally {
             push("cluster_losses".into(), losses, "keys");
         }
         rows
+    }
+
+    /// Of the engine that had the fewest, on all kinds together.
+    fn least_rounds(&self) -> u64 {
+        let mut rounds = BTreeMap::<&str, u64>::new();
+        for (engine, _, killed) in &self.killed {
+            *rounds.entry(engine).or_default() += killed.rounds;
+        }
+        rounds.into_values().min().unwrap_or(0)
     }
 
     /// A row for each engine and kind that was killed on.
@@ -188,6 +204,7 @@ mod tests {
         tally.add_round("etcd", Kind::Mount, &round(vec![7], 0));
         tally.add_round("etcd", Kind::Mount, &round(vec![3, 0], 1));
         tally.add_round("etcd", Kind::Serve, &round(vec![9], 0));
+        tally.add_round("hdfs", Kind::Serve, &round(vec![9], 0));
         let lost = LostPool {
             is_refused: true,
             readmitted: Checked {
@@ -200,8 +217,9 @@ mod tests {
         tally.add_lost_pool("etcd", Kind::Mount, lost);
         let rows = tally.rows();
         let value = |name: &str| rows.iter().find(|row| row.name == name)?.value;
-        assert_eq!(value("cluster_kill_rounds"), Some(3.0));
-        assert_eq!(value("cluster_killed_nodes"), Some(4.0));
+        assert_eq!(value("cluster_kill_rounds"), Some(4.0));
+        assert_eq!(value("cluster_kill_rounds_an_engine"), Some(1.0));
+        assert_eq!(value("cluster_killed_nodes"), Some(5.0));
         assert_eq!(value("cluster_clean_pools"), Some(1.0));
         assert_eq!(value("cluster_losses"), Some(3.0));
         assert_eq!(value("cluster_kill_rounds_etcd_mount"), Some(2.0));

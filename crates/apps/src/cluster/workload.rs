@@ -13,6 +13,11 @@ pub enum Workload {
     Mail,
     /// Records of 512 bytes, appended to one file after the other; a sync after each.
     Records,
+    /// Files as a file server treats them: 16 KiB are written, 16 KiB appended, all is read, and every second file is removed; a
+    /// sync after what is written.
+    Fileserver,
+    /// Files of 16 KiB as a proxy treats them: written, synced, and read five times.
+    Webproxy,
     /// A few files of 16 KiB each, overwritten in place one after the other and again; a sync after each.
     Overwrites,
 }
@@ -25,6 +30,15 @@ const MAIL_PATCH_BYTES: usize = 4096;
 const MAIL_STEPS: u64 = 4;
 /// Removed.
 const MAIL_GONE: u32 = 4;
+const FILESERVER_BYTES: usize = 16 << 10;
+/// Of a file; only every second one is removed, in the last of them.
+const FILESERVER_STEPS: u64 = 4;
+/// The step that reads.
+const FILESERVER_READ: u64 = 2;
+const FILESERVER_GONE: u32 = 3;
+const WEBPROXY_BYTES: usize = 16 << 10;
+/// The first one writes.
+const WEBPROXY_STEPS: u64 = 6;
 const RECORD_BYTES: usize = 512;
 const RECORDS: u64 = 200;
 const OVERWRITE_BYTES: usize = 16 << 10;
@@ -34,48 +48,92 @@ const OVERWRITE_KEYS: u64 = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub key: String,
+    /// What it brings the key to, or what is read.
     pub version: u32,
+    pub is_read: bool,
 }
 
 impl Workload {
     /// The step of that number of a client; none where it has nothing to do. `attempted` is the newest version of a key so
     /// far.
     pub fn step(self, client: usize, number: u64, attempted: impl Fn(&str) -> u32) -> Option<Step> {
-        let (key, part) = match self {
-            Workload::Puts => (number % PUT_KEYS, None),
-            Workload::Overwrites => (number % OVERWRITE_KEYS, None),
-            Workload::Mail => (number / MAIL_STEPS, Some(number % MAIL_STEPS)),
-            Workload::Records => (number / RECORDS, Some(number % RECORDS)),
+        let Some(steps) = self.steps_of_a_key() else {
+            let keys = match self {
+                Workload::Puts => PUT_KEYS,
+                _ => OVERWRITE_KEYS,
+            };
+            let key = format!("c{client}-{}", number % keys);
+            return Some(Step {
+                version: attempted(&key) + 1,
+                key,
+                is_read: false,
+            });
         };
-        let name = format!("c{client}-{key}");
-        let version = match part {
-            None => attempted(&name) + 1,
-            Some(part) if self == Workload::Mail && part + 1 == MAIL_STEPS && key % 2 == 0 => {
-                return None;
+        let (key, part) = (number / steps, number % steps);
+        let (version, is_read) = match self {
+            Workload::Webproxy => (1, part > 0),
+            Workload::Fileserver if part >= FILESERVER_READ => {
+                (part as u32, part == FILESERVER_READ)
             }
-            Some(part) => part as u32 + 1,
+            _ => (part as u32 + 1, false),
         };
-        Some(Step { key: name, version })
+        let stays = self.gone() == Some(version) && key % 2 == 0;
+        (!stays).then(|| Step {
+            key: format!("c{client}-{key}"),
+            version,
+            is_read,
+        })
+    }
+
+    /// After so many a client goes on with another key; none where it writes the same ones again and again.
+    fn steps_of_a_key(self) -> Option<u64> {
+        match self {
+            Workload::Puts | Workload::Overwrites => None,
+            Workload::Mail => Some(MAIL_STEPS),
+            Workload::Records => Some(RECORDS),
+            Workload::Fileserver => Some(FILESERVER_STEPS),
+            Workload::Webproxy => Some(WEBPROXY_STEPS),
+        }
+    }
+
+    /// The version in which a key is removed.
+    fn gone(self) -> Option<u32> {
+        match self {
+            Workload::Mail => Some(MAIL_GONE),
+            Workload::Fileserver => Some(FILESERVER_GONE),
+            _ => None,
+        }
     }
 
     /// The number of the step after one that failed: whether it was done is not known, so nothing may build on it.
     pub fn after_failure(self, number: u64) -> u64 {
-        match self {
-            Workload::Puts | Workload::Overwrites => number + 1,
-            Workload::Mail => (number / MAIL_STEPS + 1) * MAIL_STEPS,
-            Workload::Records => (number / RECORDS + 1) * RECORDS,
+        match self.steps_of_a_key() {
+            None => number + 1,
+            Some(steps) => (number / steps + 1) * steps,
         }
+    }
+
+    /// Whether a client that begins again writes the same keys once more.
+    pub fn is_rewritten(self) -> bool {
+        self.steps_of_a_key().is_none()
     }
 
     /// Whether an acknowledged step has to survive. A removal need not: engines pass no sync of a folder on.
     pub fn is_promised(self, version: u32) -> bool {
-        self != Workload::Mail || version != MAIL_GONE
+        self.gone() != Some(version)
     }
 
     /// What a key has in a version; none where it is not there.
     pub fn content(self, key: &str, version: u32) -> Option<Vec<u8>> {
         match (self, version) {
-            (_, 0) | (Workload::Mail, MAIL_GONE..) => None,
+            (_, 0) | (Workload::Mail, MAIL_GONE..) | (Workload::Fileserver, FILESERVER_GONE..) => {
+                None
+            }
+            (Workload::Fileserver, _) => {
+                let parts = (1..=version).map(|version| bytes(key, version, FILESERVER_BYTES));
+                Some(parts.collect::<Vec<_>>().concat())
+            }
+            (Workload::Webproxy, _) => Some(bytes(key, version, WEBPROXY_BYTES)),
             (Workload::Puts, _) => Some(bytes(key, version, PUT_BYTES)),
             (Workload::Overwrites, _) => Some(bytes(key, version, OVERWRITE_BYTES)),
             (Workload::Records, _) => {
@@ -108,7 +166,10 @@ impl Workload {
             (Workload::Mail, 1) => (0, bytes(key, 1, MAIL_BYTES)),
             (Workload::Mail, 2) => (MAIL_BYTES, bytes(key, 2, MAIL_BYTES)),
             (Workload::Mail, 3) => (MAIL_PATCH_BYTES, bytes(key, 3, MAIL_PATCH_BYTES)),
-            (Workload::Mail, _) => (0, Vec::new()),
+            (Workload::Webproxy, _) => (0, bytes(key, version, WEBPROXY_BYTES)),
+            (Workload::Fileserver, 1) => (0, bytes(key, 1, FILESERVER_BYTES)),
+            (Workload::Fileserver, 2) => (FILESERVER_BYTES, bytes(key, 2, FILESERVER_BYTES)),
+            (Workload::Mail | Workload::Fileserver, _) => (0, Vec::new()),
         }
     }
 }
@@ -167,5 +228,36 @@ mod tests {
         let record = step(Workload::Records, 203).expect("a record");
         assert_eq!((record.key.as_str(), record.version), ("c1-1", 4));
         assert_eq!(Workload::Records.after_failure(203), 400);
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_written_before() {
+        let steps = |workload: Workload, numbers: std::ops::Range<u64>| {
+            let steps = numbers.filter_map(|number| workload.step(1, number, |_| 0));
+            steps
+                .map(|step| (step.key, step.version, step.is_read))
+                .collect::<Vec<_>>()
+        };
+        let step = |key: &str, version, is_read| (key.to_owned(), version, is_read);
+        let wanted = [
+            step("c1-0", 1, false),
+            step("c1-0", 2, false),
+            step("c1-0", 2, true),
+            step("c1-1", 1, false),
+            step("c1-1", 2, false),
+            step("c1-1", 2, true),
+            step("c1-1", 3, false),
+        ];
+        assert_eq!(steps(Workload::Fileserver, 0..8), wanted);
+        let (from, last) = Workload::Fileserver.written("a", 2);
+        let all = Workload::Fileserver.content("a", 2).expect("a file");
+        assert_eq!((from, &all[from..]), (16 << 10, &last[..]));
+        assert_eq!(Workload::Fileserver.content("a", 3), None);
+        let proxy = steps(Workload::Webproxy, 0..7);
+        assert_eq!(proxy.iter().filter(|step| step.2).count(), 5);
+        assert_eq!(
+            (proxy[0].2, proxy[6].clone()),
+            (false, step("c1-1", 1, false))
+        );
     }
 }

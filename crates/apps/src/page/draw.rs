@@ -6,8 +6,8 @@ use crate::outcome::{Curve, LATENCIES_PER_DECADE, latency_ns};
 use crate::place::Place;
 use crate::results::Results;
 
-/// Each has the same colour in every chart.
-pub const PLACES: [Place; 7] = [
+/// Those of the charts that compare programs; each has the same colour in every chart.
+pub const PLACES: [Place; 9] = [
     Place::Disk,
     Place::Tmpfs,
     Place::Mount,
@@ -15,6 +15,8 @@ pub const PLACES: [Place; 7] = [
     Place::DiskUnsynced,
     Place::Raw,
     Place::Passthrough,
+    Place::MountSsd,
+    Place::PreloadSsd,
 ];
 
 /// Names of rows, and titles.
@@ -53,16 +55,32 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, places: Vec<String>) -> 
 
 /// A series for each place; no chart where there is no number at all.
 pub fn by_place(
+    chart: Chart,
+    names: &[String],
+    value: impl Fn(&str, Place) -> Option<f64>,
+) -> Option<Chart> {
+    by_places(
+        &PLACES.map(|place| (place, place.title())),
+        chart,
+        names,
+        value,
+    )
+}
+
+/// The same for these places, each with what it is called here.
+pub fn by_places(
+    places: &[(Place, &str)],
     mut chart: Chart,
     names: &[String],
     value: impl Fn(&str, Place) -> Option<f64>,
 ) -> Option<Chart> {
-    let series = PLACES.map(|place| Series {
-        name: place.title().into(),
-        values: names.iter().map(|name| value(name, place)).collect(),
+    let series = places.iter().map(|(place, title)| Series {
+        name: (*title).into(),
+        values: names.iter().map(|name| value(name, *place)).collect(),
+        colour: Place::ALL.iter().position(|known| known == place),
         ..Series::default()
     });
-    chart.series = series.into();
+    chart.series = series.collect();
     has_numbers(&chart).then_some(chart)
 }
 

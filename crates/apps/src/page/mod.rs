@@ -3,16 +3,18 @@
 
 mod draw;
 mod paper;
+mod slow_disk;
 
 use forebay_harness::{Page, Row, Section, Table};
 
 use crate::context::Context;
 use crate::headline;
+use crate::judged;
 use crate::page::draw::{PLACES, STORES, by_place, chart};
 use crate::place::Place;
 use crate::results::Results;
 
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("redis_set", "Redis SET"),
     ("redis_set_50_clients", "… 50 clients"),
     ("rocksdb_fillrandom", "RocksDB"),
@@ -21,6 +23,9 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("wiredtiger_put", "WiredTiger"),
     ("postgres_pgbench", "PostgreSQL"),
     ("mariadb_sysbench", "MariaDB"),
+    ("git_commit", "git commit"),
+    ("maildir", "a maildir"),
+    ("rsync_fsync", "rsync --fsync"),
 ];
 
 pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Context) -> Page {
@@ -28,18 +33,18 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
     let mut lead = vec![
         format!(
             "Each number is the median of all rounds, {} here; in each round, each place had its turn, with \
-             fresh directories and a fresh pool in memory. Every write was durable before it was acknowledged: \
+             fresh directories and a fresh pool, in memory unless it says SSD. Every write was durable before it was acknowledged: \
              appendfsync always, sync=1, synchronous=FULL, or fdatasync after each write.",
             pace.rounds
         ),
-        "Mount is “forebay mount”, preload is “forebay run”, both over the same disk as the others. tmpfs is what a \
-         sync costs when it costs nothing; it survives nothing."
+        "Mount is “forebay mount”, preload is “forebay run”, both over the same disk as the others; an SSD pool is a \
+         file on that disk too. tmpfs is what a sync costs when it costs nothing; it survives nothing."
             .to_owned(),
     ];
     if pace.is_quick {
         lead.push("A quick run: it shows that everything works, and measures little.".to_owned());
     }
-    let mut sections = vec![asked(rows), programs(results)];
+    let mut sections = vec![asked(rows), programs(results), slow_disk::section(results)];
     sections.extend(workloads(results));
     sections.push(streams(results));
     sections.extend(paper::sections(results, rows, context));
@@ -83,7 +88,7 @@ fn programs(results: &Results) -> Section {
         "Programs",
         "redis-benchmark SET by one client and by fifty; db_bench fillrandom; SQLite with a transaction \
          for each row; WiredTiger with a transaction for each put; pgbench and sysbench (writes only) with \
-         four clients.",
+         four clients; git commit with core.fsync=all; mail delivered to a maildir; rsync --fsync of files of 8 KiB.",
         vec![
             by_place(share, &names, ratio),
             by_place(rate, &names, median),
@@ -136,7 +141,7 @@ fn asked(rows: &[Row]) -> Section {
     let caption = "The numbers that have a bar".into();
     Section {
         heading: "What is asked for".into(),
-        tables: vec![(caption, headline::table(rows))],
+        tables: vec![(caption, judged::table(headline::BARS, rows))],
         ..Section::default()
     }
 }

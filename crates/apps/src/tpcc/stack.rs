@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use forebay_harness::{Daemon, LoopDevice, Result, TestEnv, must};
+use forebay_harness::{Daemon, LoopDevice, PoolMedium, Result, TestEnv, must};
 use rustix::process::Signal;
 
 use crate::tpcc::contender::Contender;
@@ -126,7 +126,7 @@ impl Stack {
         let own = self.medium.map(|_| "forebay");
         let (program, mut command) = match self.contender.design().or(own) {
             None => {
-                env.create_pool(&memory, site.cache_bytes, &[])?;
+                env.create_pool((&memory, PoolMedium::Memory), site.cache_bytes, &[])?;
                 let mut command = env.command(&["serve", "--pool"]);
                 command.arg(&memory).args(self.contender.settings());
                 (&site.forebay, command)

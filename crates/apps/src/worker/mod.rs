@@ -1,11 +1,16 @@
 //! What this program does as a child of itself, under `forebay run` or beside a server: it writes, and
 //! prints what it measured as a line of JSON.
 
+mod attributes;
 mod buffered;
+mod git;
+mod maildir;
+mod names;
 pub mod small_writes;
 mod sqlite;
 mod stores;
 mod stream;
+pub mod sync_4k;
 mod target;
 pub mod ycsb;
 
@@ -49,6 +54,43 @@ pub enum Task {
         /// How long to write.
         seconds: f64,
     },
+    /// Small files that are created and removed.
+    Names {
+        /// Where; it is empty.
+        directory: PathBuf,
+        /// How many.
+        files: usize,
+    },
+    /// Mail that is delivered.
+    Maildir {
+        /// The maildir; it is empty.
+        directory: PathBuf,
+        /// How long to deliver.
+        seconds: f64,
+    },
+    /// Syncs after attributes were changed.
+    Attributes {
+        /// The file.
+        file: PathBuf,
+        /// How long to write.
+        seconds: f64,
+    },
+    /// Blocks anywhere in a file that is there, each durable before the next.
+    Sync4k {
+        /// The file.
+        file: PathBuf,
+        /// How long to write.
+        seconds: f64,
+    },
+    /// Commits of git.
+    Git {
+        /// The program.
+        program: PathBuf,
+        /// What is made.
+        repository: PathBuf,
+        /// How long to commit.
+        seconds: f64,
+    },
     /// Workloads over key-value stores.
     Ycsb(ycsb::Plan),
 }
@@ -76,6 +118,15 @@ impl Task {
                 journal,
                 seconds,
             } => sqlite::run(&file, &journal, seconds)?,
+            Task::Names { directory, files } => names::run(&directory, files)?,
+            Task::Maildir { directory, seconds } => maildir::run(&directory, seconds)?,
+            Task::Attributes { file, seconds } => attributes::run(&file, seconds)?,
+            Task::Git {
+                program,
+                repository,
+                seconds,
+            } => git::run(&program, &repository, seconds)?,
+            Task::Sync4k { file, seconds } => sync_4k::run(&file, seconds)?,
             Task::Ycsb(plan) => ycsb::run(&plan)?,
         };
         println!("{}", serde_json::to_string(&outcome)?);

@@ -57,13 +57,7 @@ impl Both {
 
     fn ones(&self, bench: &Bench) -> Result<Option<f64>> {
         self.ratio(bench, "1 x 4 KiB", |name, pool| {
-            let (mut payload, mut blocks) = (Payload::new(71), Blocks::new(71, 0, pool.blocks));
-            Contender::new(name, move || {
-                for _ in 0..BATCH {
-                    commit_one(&pool.volume, blocks.next(), payload.next())?;
-                }
-                Ok(BATCH)
-            })
+            pools::overwrites(name, pool, 71)
         })
     }
 

@@ -1,6 +1,7 @@
 //! The cases: each measures some rows of the report.
 
 mod bench;
+mod cold_reads;
 mod commits;
 mod content;
 mod dax;
@@ -23,6 +24,7 @@ mod rows;
 mod scaling;
 mod ssd;
 mod ssd_reads;
+mod stack;
 
 pub use bench::Bench;
 pub use nbd::serve as nbd_server;
@@ -188,6 +190,13 @@ pub const CASES: &[Case] = &[
     },
     Case {
         rows: &[
+            ("stack_commit_lines_vs_nvm", AtMost(1.0)),
+            ("stack_commit_vs_nvm", AtLeast(0.95)),
+        ],
+        run: stack::commits,
+    },
+    Case {
+        rows: &[
             ("mirror_1x4k_fences", AtMost(1.1)),
             ("mirror_1x4k_lines", AtMost(132.0)),
         ],
@@ -316,5 +325,15 @@ pub const CASES: &[Case] = &[
             ("nbd_write_qd32_vs_qsd", AtLeast(1.0)),
         ],
         run: nbd::against_qemu,
+    },
+    Case {
+        rows: &[
+            ("cold_read_1m_fuse_vs_raw", AtLeast(0.85)),
+            ("cold_read_1m_nbd_vs_raw", AtLeast(0.85)),
+            ("cold_randread_qd1_fuse_vs_raw", AtLeast(0.75)),
+            ("cold_randread_qd32_fuse_vs_raw", AtLeast(0.9)),
+            ("cold_randread_qd32_nbd_vs_raw", AtLeast(0.9)),
+        ],
+        run: cold_reads::beside_raw,
     },
 ];

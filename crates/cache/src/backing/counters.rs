@@ -45,7 +45,7 @@ impl Sub for BackingCounters {
 
 /// The counters while they count.
 #[derive(Default)]
-pub(super) struct LiveCounters {
+pub(crate) struct LiveCounters {
     reads: AtomicU64,
     bytes_read: AtomicU64,
     writes: AtomicU64,
@@ -56,12 +56,12 @@ pub(super) struct LiveCounters {
 }
 
 impl LiveCounters {
-    pub(super) fn count_read(&self, len: usize) {
+    pub(crate) fn count_read(&self, len: usize) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(len as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn count_write(&self, offset: u64, len: usize) {
+    pub(crate) fn count_write(&self, offset: u64, len: usize) {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.bytes_written.fetch_add(len as u64, Ordering::Relaxed);
         if len > 0 {
@@ -72,15 +72,15 @@ impl LiveCounters {
         }
     }
 
-    pub(super) fn count_zeroing(&self) {
+    pub(crate) fn count_zeroing(&self) {
         self.zeroings.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn count_sync(&self) {
+    pub(crate) fn count_sync(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn read(&self) -> BackingCounters {
+    pub(crate) fn read(&self) -> BackingCounters {
         BackingCounters {
             reads: self.reads.load(Ordering::Relaxed),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),

@@ -184,4 +184,8 @@ impl BackingStore for FaultyStore {
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         self.inner.mark_place()
     }
+
+    fn front_mark_place(&self) -> Option<&dyn MarkPlace> {
+        self.inner.front_mark_place()
+    }
 }

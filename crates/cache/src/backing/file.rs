@@ -19,7 +19,7 @@ use super::store::clipped_len;
 use super::uring::{Ring, RingWrite};
 use super::{
     BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, MarkFiles, MarkPlace,
-    WriteRun, holes, page_cache,
+    WriteRun, holes, page_cache, queued,
 };
 use crate::signature::{MAGIC, begins_as_pool};
 
@@ -77,11 +77,14 @@ pub struct FileStore {
     is_linked: bool,
     buffered: File,
     direct: Option<File>,
+    /// Whether a direct read can wait in the kernel without the thread that asked for it.
+    queues_reads: bool,
     ring: Option<Mutex<Ring>>,
     /// Why there is no ring although one was wanted.
     ring_error: Option<io::Error>,
     counters: LiveCounters,
     mark: MarkFiles,
+    front_mark: MarkFiles,
     holds_pool: bool,
 }
 
@@ -165,11 +168,13 @@ impl FileStore {
             })?;
             MarkFiles::of_image(file, &identity.path)
         };
+        let front_mark = mark.in_front();
         let direct = if options.direct {
             open_direct(&identity)
         } else {
             None
         };
+        let queues_reads = is_device || queued::is_asynchronous(&buffered);
         let (ring, ring_error) = match options.io_uring.then(Ring::new) {
             Some(Ok(ring)) => (Some(Mutex::new(ring)), None),
             Some(Err(error)) => (None, Some(error)),
@@ -181,10 +186,12 @@ impl FileStore {
             identity,
             buffered,
             direct,
+            queues_reads,
             ring,
             ring_error,
             counters: LiveCounters::default(),
             mark,
+            front_mark,
             holds_pool,
         })
     }
@@ -336,6 +343,14 @@ impl BackingStore for FileStore {
         })
     }
 
+    fn direct_file(&self) -> Option<&File> {
+        self.direct.as_ref().filter(|_| self.queues_reads)
+    }
+
+    fn count_queued_read(&self, len_bytes: usize) {
+        self.counters.count_read(len_bytes);
+    }
+
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
         if self.check_presence().is_err() {
             return runs.iter().map(|_| self.check_presence()).collect();
@@ -426,6 +441,10 @@ impl BackingStore for FileStore {
 
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         Some(&self.mark)
+    }
+
+    fn front_mark_place(&self) -> Option<&dyn MarkPlace> {
+        Some(&self.front_mark)
     }
 
     fn transport(&self) -> String {

@@ -3,12 +3,14 @@
 //! A backing may be larger than its volume: it grew, and the volume has not been grown yet. What lies
 //! beyond the volume's end is not the pool's until then, and no write-back may touch it.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sync::held_stripes;
 
+use super::aligned::is_range_aligned;
 use super::store::clipped_len;
 use super::waits::{BackingWait, Waiting, Waits};
 use super::{
@@ -38,9 +40,24 @@ impl Limited {
         self.waits.longest()
     }
 
-    fn ask(&self, request: &'static str) -> Waiting<'_> {
+    fn ask(&self, request: &'static str) -> Waiting {
         held_stripes::assert_none();
         self.waits.begin(request)
+    }
+
+    /// Whether a read may be queued with the kernel, on the store's direct file: it has one, and the read ends within what is used.
+    pub(crate) fn takes_queued(&self, offset: u64, len: usize) -> bool {
+        let used_bytes = self.size_bytes().min(self.inner.size_bytes());
+        let end = offset.checked_add(len as u64);
+        end.is_some_and(|end| end <= used_bytes)
+            && is_range_aligned(offset, len)
+            && self.inner.direct_file().is_some()
+    }
+
+    /// A read that may be queued is: it is counted, and has no answer until what is returned is dropped.
+    pub(crate) fn begin_queued(&self, len: usize) -> Waiting {
+        self.inner.count_queued_read(len);
+        self.ask("read")
     }
 
     /// Lets more of the store be used.
@@ -67,6 +84,14 @@ impl BackingStore for Limited {
         let (inside, beyond) = out.split_at_mut(clipped_len(self.size_bytes(), offset, out.len()));
         beyond.fill(0);
         self.inner.read_at(offset, inside)
+    }
+
+    fn direct_file(&self) -> Option<&File> {
+        self.inner.direct_file()
+    }
+
+    fn count_queued_read(&self, len: usize) {
+        self.inner.count_queued_read(len);
     }
 
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
@@ -133,6 +158,10 @@ impl BackingStore for Limited {
 
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         self.inner.mark_place()
+    }
+
+    fn front_mark_place(&self) -> Option<&dyn MarkPlace> {
+        self.inner.front_mark_place()
     }
 }
 

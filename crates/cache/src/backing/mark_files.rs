@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -20,8 +21,12 @@ use crate::repeatable::sync_mark;
 pub const USER_ATTRIBUTE: &str = "user.forebay";
 /// The one for root only: of a directory, in which programs of any user work.
 pub const TRUSTED_ATTRIBUTE: &str = "trusted.forebay";
+/// Of the pool in front of the one that has the file.
+const FRONT_ATTRIBUTE: &str = "user.forebay.front";
 /// Added to the name of what the file beside is about.
 const SUFFIX: &str = ".forebay";
+/// Added to that for the pool in front: no name of ours has it otherwise (see `plain`).
+const FRONT_SUFFIX: &str = "%front";
 /// Names the folder of devices' marks, instead of the one below.
 const FOLDER_VARIABLE: &str = "FOREBAY_MARK_DIRECTORY";
 const FOLDER: &str = "/var/lib/forebay";
@@ -32,7 +37,7 @@ const MARK_BYTES_MAX: u64 = 16 << 10;
 #[derive(Debug)]
 pub struct MarkFiles {
     /// What has the attributes.
-    attributed: Option<File>,
+    attributed: Option<Arc<File>>,
     attributes: &'static [&'static str],
     file: PathBuf,
     /// Where no file can be made beside.
@@ -45,7 +50,7 @@ impl MarkFiles {
     #[must_use]
     pub fn of_image(image: File, path: &Path) -> MarkFiles {
         MarkFiles {
-            attributed: Some(image),
+            attributed: Some(Arc::new(image)),
             attributes: &[USER_ATTRIBUTE],
             file: beside(path),
             elsewhere: Some(mark_folder().join(plain(path.as_os_str()))),
@@ -82,6 +87,26 @@ impl MarkFiles {
             attributes: &[],
             file,
             elsewhere: None,
+            is_kept_for_a_boot: false,
+        }
+    }
+
+    /// Of the same backing, for the pool in front of the one that these are for.
+    #[must_use]
+    pub fn in_front(&self) -> MarkFiles {
+        let in_front = |path: &PathBuf| {
+            let mut name = path.clone().into_os_string();
+            name.push(FRONT_SUFFIX);
+            PathBuf::from(name)
+        };
+        MarkFiles {
+            attributed: self.attributed.clone(),
+            attributes: match self.attributes.is_empty() {
+                true => &[],
+                false => &[FRONT_ATTRIBUTE],
+            },
+            file: in_front(&self.file),
+            elsewhere: self.elsewhere.as_ref().map(in_front),
             is_kept_for_a_boot: false,
         }
     }

@@ -18,6 +18,7 @@ pub struct MemoryStore {
     counters: LiveCounters,
     /// Only if it was asked for: what is in memory is not there any more when a pool could be lost.
     mark: Option<MemoryMark>,
+    front_mark: Option<MemoryMark>,
 }
 
 /// A mark in memory.
@@ -59,14 +60,16 @@ impl MemoryStore {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             counters: LiveCounters::default(),
             mark: None,
+            front_mark: None,
         }
     }
 
-    /// Has the store keep a mark.
+    /// Has the store keep a mark, and that of a pool in front.
     #[must_use]
     pub fn marked(self) -> Self {
         Self {
             mark: Some(MemoryMark::default()),
+            front_mark: Some(MemoryMark::default()),
             ..self
         }
     }
@@ -161,5 +164,9 @@ impl BackingStore for MemoryStore {
 
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         Some(self.mark.as_ref()?)
+    }
+
+    fn front_mark_place(&self) -> Option<&dyn MarkPlace> {
+        Some(self.front_mark.as_ref()?)
     }
 }

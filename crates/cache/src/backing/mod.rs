@@ -16,11 +16,13 @@ mod limited;
 mod mark_files;
 mod memory;
 mod page_cache;
+mod queued;
 mod store;
 mod uring;
 mod waits;
 
 pub use aligned::AlignedBuffer;
+pub(crate) use counters::LiveCounters;
 pub use counters::{BACKING_BLOCK_BYTES, BackingCounters};
 pub use faulty::FaultyStore;
 pub use file::{FileBackingOptions, FileStore};
@@ -28,10 +30,13 @@ pub use holes::BackingRun;
 pub(crate) use limited::Limited;
 pub use mark_files::{MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool, mark_folder};
 pub use memory::MemoryStore;
+pub(crate) use queued::{QueuedRead, ReadContext, ReadDone};
+pub(crate) use store::clipped_len;
 pub use store::{
     BackingError, BackingIdentity, BackingStore, FailedDomains, FaultDomain, MarkPlace, WriteRun,
 };
 pub use waits::BackingWait;
+pub(crate) use waits::Waiting;
 
 use std::ops::Deref;
 use std::path::Path;

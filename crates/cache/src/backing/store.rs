@@ -1,6 +1,7 @@
 //! What a store behind a volume does.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -58,6 +59,15 @@ pub trait BackingStore: Send + Sync {
     /// # Errors
     /// The device's own; `out` is then unspecified.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+
+    /// The file on which reads within the store may be queued with the kernel, which then carries them out behind the caller's back
+    /// and past the page cache; offsets are the store's. None where each read is to be made by [`BackingStore::read_at`].
+    fn direct_file(&self) -> Option<&File> {
+        None
+    }
+
+    /// A read of so many bytes is queued on the direct file: it counts as one of the store's.
+    fn count_queued_read(&self, _len_bytes: usize) {}
 
     /// Writes all runs, many in flight at once and in no particular order, and returns one result
     /// for each, in the order given. Runs must not overlap. The part of a run past the end is clipped.
@@ -133,6 +143,11 @@ pub trait BackingStore: Send + Sync {
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         None
     }
+
+    /// Where the mark lies of a pool that stands in front of the pool which has the store. Without one no pool can stand there.
+    fn front_mark_place(&self) -> Option<&dyn MarkPlace> {
+        None
+    }
 }
 
 /// Where a backing's mark lies.
@@ -178,6 +193,6 @@ pub struct BackingError {
 }
 
 /// How many of `len` bytes at `offset` lie within a store of `size_bytes`.
-pub(super) fn clipped_len(size_bytes: u64, offset: u64, len: usize) -> usize {
+pub(crate) fn clipped_len(size_bytes: u64, offset: u64, len: usize) -> usize {
     usize::try_from(size_bytes.saturating_sub(offset)).map_or(len, |room| room.min(len))
 }

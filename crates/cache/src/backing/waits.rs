@@ -1,7 +1,7 @@
 //! What a backing has been asked and has not answered yet.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A request that a backing has not answered yet.
@@ -22,34 +22,34 @@ struct Asked {
 
 /// All requests under way.
 #[derive(Default)]
-pub(super) struct Waits(Mutex<Asked>);
+pub(super) struct Waits(Arc<Mutex<Asked>>);
 
 /// One of them, until this is dropped.
-pub(super) struct Waiting<'a> {
-    waits: &'a Waits,
+pub(crate) struct Waiting {
+    asked: Arc<Mutex<Asked>>,
     number: u64,
 }
 
-impl Waits {
-    fn lock(&self) -> MutexGuard<'_, Asked> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
+impl Waits {
     /// To be held while the backing is asked.
-    pub(super) fn begin(&self, request: &'static str) -> Waiting<'_> {
-        let mut asked = self.lock();
+    pub(super) fn begin(&self, request: &'static str) -> Waiting {
+        let mut asked = locked(&self.0);
         asked.count += 1;
         let number = asked.count;
         asked.waiting.insert(number, (request, Instant::now()));
         Waiting {
-            waits: self,
+            asked: Arc::clone(&self.0),
             number,
         }
     }
 
     /// The one that has been waited for longest.
     pub(super) fn longest(&self) -> Option<BackingWait> {
-        let asked = self.lock();
+        let asked = locked(&self.0);
         let (request, begun) = asked.waiting.first_key_value()?.1;
         Some(BackingWait {
             request,
@@ -58,9 +58,9 @@ impl Waits {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.waits.lock().waiting.remove(&self.number);
+        locked(&self.asked).waiting.remove(&self.number);
     }
 }
 

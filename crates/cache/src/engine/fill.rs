@@ -39,7 +39,8 @@ impl Engine {
         }
     }
 
-    /// Brings a block in that was streamed and fenced, clean and without a record. Gives its slot back where the stripe moved on.
+    /// Brings a block in that was streamed and fenced, clean and without a record. Gives its slot back where the stripe moved on, or
+    /// has the key: of two entries of one key a write replaces one, and the other would be read once that has left.
     pub(crate) fn finish_fill(
         &self,
         key: Key,
@@ -55,7 +56,9 @@ impl Engine {
             self.table.live().contains(key.volume()) || mutated(Mutant::FilledAfterDetach);
         // Its member was taken out, so that the fence was that of the other one; or another one joined meanwhile.
         let is_in_place = self.media().is_in_place(slot, false);
-        let index = if unchanged && is_live && is_in_place {
+        let is_absent =
+            self.table.find(bucket, key).is_none() || mutated(Mutant::FillIgnoresVersion);
+        let index = if unchanged && is_absent && is_live && is_in_place {
             self.table.pop_free_entry(bucket)
         } else {
             None

@@ -6,9 +6,11 @@
 
 mod pool;
 mod settings;
+mod stacked;
 mod transaction;
 mod volume;
 
 pub use pool::Pool;
+pub use stacked::Behind;
 pub use transaction::Transaction;
 pub use volume::Volume;

@@ -10,7 +10,7 @@ use crate::api::stats::Stats;
 use crate::backing::{Backing, BackingIdentity, MarkPlace};
 use crate::error::{ErrorKind, Result};
 use crate::facade::volume::Volume;
-use crate::marks::PoolSide;
+use crate::marks::{Front, PoolSide};
 use crate::options::{Medium, PoolOptions, Redundancy, RuntimeOptions};
 use crate::recovery::RecoveryReport;
 use crate::ssd::{self, SsdPool};
@@ -292,6 +292,17 @@ impl Pool {
             Kind::Ssd(pool) => pool.close(),
         }
     }
+
+    // Hidden: for the daemon of stacked pools.
+    /// Says that this pool is closed soon: a call that finds no room in it, or waits for some, is refused with
+    /// [`ErrorKind::Closed`]. The pool in front ends first, and what it writes here may wait longer than a daemon has to end. A pool in
+    /// memory has no such waits.
+    #[doc(hidden)]
+    pub fn end_waits(&self) {
+        if let Kind::Ssd(pool) = &self.kind {
+            pool.end_waits();
+        }
+    }
 }
 
 impl Pool {
@@ -304,12 +315,69 @@ impl Pool {
     /// [`ErrorKind::Refused`]: a new one is a pool's file. [`ErrorKind::Mark`], [`ErrorKind::Backing`],
     /// [`ErrorKind::Media`]: the mark, the backing or the pool's medium failed.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
+        let accepts_stale = self.accepts_stale();
+        self.attach_alone(backing, (accepts_stale, true), Pool::attach_with_front)
+    }
+
+    // Hidden: for the command that brings a disk up to date.
+    /// As `attach`, for a caller that writes back and nothing else: a pool that stands in front at other times may go on with what it
+    /// keeps.
+    ///
+    /// # Errors
+    /// As [`Pool::attach`].
+    #[doc(hidden)]
+    pub fn attach_to_flush(&self, backing: Backing) -> Result<Volume> {
+        let accepts_stale = self.accepts_stale();
+        self.attach_alone(backing, (accepts_stale, false), Pool::attach_with_front)
+    }
+
+    /// As `attach`, whatever pool is in front of this one.
+    pub(super) fn attach_with_front(&self, backing: Backing) -> Result<Volume> {
         match &self.kind {
             Kind::Memory(pool) => pool.attach(backing).map(Volume::of_memory),
             Kind::Ssd(pool) => pool
                 .attach(backing, pool.accepts_stale())
                 .map(Volume::of_ssd),
         }
+    }
+
+    pub(super) fn accepts_stale(&self) -> bool {
+        either!(self, pool => pool.accepts_stale())
+    }
+
+    /// Attaches where no pool is in front. If the caller `writes`, none is from then on: before this returns, as nobody writes
+    /// before it does, and after the pool has taken the backing, since a refusal changes nothing.
+    fn attach_alone(
+        &self,
+        backing: Backing,
+        (accepts_stale, writes): (bool, bool),
+        attach: impl FnOnce(&Pool, Backing) -> Result<Volume>,
+    ) -> Result<Volume> {
+        let path = backing.identity().path;
+        let Some(place) = backing.front_mark_place() else {
+            return attach(self, backing);
+        };
+        let front = Front::read(&path, place)?;
+        if !accepts_stale {
+            front.check(self.uuid())?;
+        }
+        let volume = attach(self, backing.clone())?;
+        if writes && !self.is_private() {
+            front.replace(self.uuid(), self.first_path())?;
+        }
+        Ok(volume)
+    }
+
+    pub(super) fn is_private(&self) -> bool {
+        either!(self, pool => pool.is_private())
+    }
+
+    /// Where its first member lies, as its marks say it.
+    pub(super) fn first_path(&self) -> PathBuf {
+        let members = self.members();
+        let path = members.into_iter().find_map(|member| member.path);
+        let path = path.unwrap_or_default();
+        std::path::absolute(&path).unwrap_or(path)
     }
 
     /// As `attach`, of a backing that was in use with another pool meanwhile, or whose newest data is lost.
@@ -319,6 +387,11 @@ impl Pool {
     /// # Errors
     /// As `attach`; of [`ErrorKind::Stale`] only that the backing is smaller than the volume.
     pub fn attach_stale(&self, backing: Backing) -> Result<Volume> {
+        self.attach_alone(backing, (true, true), Pool::attach_stale_with_front)
+    }
+
+    /// As `attach_stale`, whatever pool is in front of this one.
+    pub(super) fn attach_stale_with_front(&self, backing: Backing) -> Result<Volume> {
         match &self.kind {
             Kind::Memory(pool) => pool.attach_stale(backing).map(Volume::of_memory),
             Kind::Ssd(pool) => pool.attach(backing, true).map(Volume::of_ssd),

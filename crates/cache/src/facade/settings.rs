@@ -22,9 +22,11 @@ impl Pool {
     // Hidden: for the command that makes pools.
     /// What a pool of these options is made on unless somebody says it: memory, or an SSD where its place is a plain file or a
     /// block device. With the reason where a plain file is mapped all the same.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused): it cannot be asked now, or the place is a link to a file.
     #[doc(hidden)]
-    #[must_use]
-    pub fn usual_medium(options: &PoolOptions) -> (Medium, Option<String>) {
+    pub fn usual_medium(options: &PoolOptions) -> Result<(Medium, Option<String>)> {
         usual_medium(options)
     }
 

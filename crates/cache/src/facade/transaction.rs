@@ -137,6 +137,21 @@ impl<'v> Transaction<'v> {
         }
     }
 
+    /// As [`Transaction::commit`], for a caller that will sync: where that saves something, which is in a pool on an SSD, the transaction
+    /// is visible when this returns, and durable when a [`Volume::sync`](crate::Volume::sync) or a [`Transaction::commit`] of the same
+    /// pool has returned that was called later, be it an empty one; the pool's thread syncs it after five seconds. A kill of the process does not take it; a power cut before that leaves it only with all that were committed before
+    /// it. A pool in memory makes it durable at once.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    #[inline]
+    pub fn commit_unsynced(self) -> Result<()> {
+        match self.kind {
+            Kind::Memory(transaction) => transaction.commit(),
+            Kind::Ssd(transaction) => transaction.commit_unsynced(),
+        }
+    }
+
     /// Forgets everything.
     pub fn abort(self) {
         drop(self);

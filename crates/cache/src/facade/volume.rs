@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::api::extents::BlockState;
 use crate::api::pool::DrainWatcher;
 use crate::api::usage::VolumeUsage;
-use crate::api::volume::MemoryVolume;
+use crate::api::volume::{MemoryVolume, QueuedReads};
 use crate::error::Result;
 use crate::facade::transaction::Transaction;
 use crate::ssd::SsdVolume;
@@ -14,7 +14,7 @@ use crate::ssd::SsdVolume;
 ///
 /// Any threads may call its methods at once, for the same blocks too. Blocks are counted from 0 and have
 /// [`Volume::block_size`] bytes; offsets are bytes. What [`Volume::write`] and [`Volume::discard`] did is durable when
-/// they return `Ok`. Once the pool is closed, every method that can fail does, with
+/// they return `Ok`; what was committed unsynced, when [`Volume::sync`] has. Once the pool is closed, every method that can fail does, with
 /// [`ErrorKind::Closed`](crate::ErrorKind::Closed); where the medium failed, or a fence, it may with
 /// [`ErrorKind::Media`](crate::ErrorKind::Media).
 #[derive(Clone)]
@@ -131,6 +131,51 @@ impl Volume {
         either!(self, volume => volume.write(block, data))
     }
 
+    /// As [`Volume::write`], durable as [`Transaction::commit_unsynced`] says.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    #[inline]
+    pub fn write_unsynced(&self, block: u64, data: &[u8]) -> Result<()> {
+        match &self.kind {
+            Kind::Memory(volume) => volume.write(block, data),
+            Kind::Ssd(volume) => volume.write_unsynced(block, data),
+        }
+    }
+
+    /// Whether what is committed unsynced needs a [`Volume::sync`]: so in a pool on an SSD.
+    #[inline]
+    pub fn needs_sync(&self) -> bool {
+        matches!(self.kind, Kind::Ssd(_))
+    }
+
+    // Hidden: for the file buffer.
+    /// Whether something that was committed unsynced is not durable: never in a pool in memory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    #[doc(hidden)]
+    pub fn has_unsynced(&self) -> Result<bool> {
+        match &self.kind {
+            Kind::Memory(_) => Ok(false),
+            Kind::Ssd(volume) => volume.has_unsynced(),
+        }
+    }
+
+    /// Makes durable whatever was committed unsynced before this was called, of any volume of the pool, by one flush of the SSD; by none
+    /// where all of it is. In a pool in memory there is nothing to be done, and this is [`Volume::check_durable`].
+    ///
+    /// # Errors
+    /// As [`Volume::check_durable`]; [`ErrorKind::Device`](crate::ErrorKind::Device): the flush failed. Then every later sync and
+    /// commit fails as well, until the pool is opened again.
+    #[inline]
+    pub fn sync(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Memory(volume) => volume.check_durable(),
+            Kind::Ssd(volume) => volume.sync(),
+        }
+    }
+
     /// Reads whole blocks from `block` on, each as it was at one moment; a transaction of several
     /// blocks may be seen in part. [`Volume::read_atomic`] never sees half of one.
     ///
@@ -163,6 +208,17 @@ impl Volume {
     #[inline]
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         either!(self, volume => volume.read_at(offset, out))
+    }
+
+    // Hidden: for front ends, which have many reads under way.
+    /// Reads that wait for the backing without a thread each, so many at a time. None of a pool on an SSD, and where the backing
+    /// or the kernel takes none.
+    #[doc(hidden)]
+    pub fn queued_reads<A: FnOnce(Result<&[u8]>) + Send>(
+        &self,
+        reads_max: usize,
+    ) -> Option<QueuedReads<A>> {
+        QueuedReads::new(self.memory()?, reads_max)
     }
 
     /// Makes a range of blocks read as zeroes, durably, and gives its room back, also behind the
@@ -270,7 +326,7 @@ impl Volume {
             .is_some_and(|volume| volume.is_ready_for_write(blocks))
     }
 
-    /// Confirms that what was acknowledged is durable.
+    /// Confirms that what was acknowledged as durable is; asks nothing of the medium.
     ///
     /// # Errors
     /// [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned): a fence has failed, or a write of the log.

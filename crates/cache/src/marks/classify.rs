@@ -19,7 +19,7 @@ const OLD_POOL: &str = "use the pool that had it last, or a new one once that ha
      what is dirty in this old pool written over what happened since: --accept-stale";
 const OLD_BACKING: &str = "bring the backing back that was in use; a member of a replicated engine: empty \
      it and add it anew; to go on with this one: --accept-stale";
-const DAMAGED: &str = "look at what is there and remove it if it is not ours; to go on as if it were not \
+pub(super) const DAMAGED: &str = "look at what is there and remove it if it is not ours; to go on as if it were not \
      there: --accept-stale";
 
 /// The generation that an attach begins.

@@ -4,6 +4,7 @@
 //! it durable before its next step; see [`MarkPlace`](crate::MarkPlace).
 
 mod classify;
+mod front;
 mod identity;
 mod mark;
 mod side;
@@ -11,6 +12,7 @@ mod steps;
 mod text;
 
 pub use classify::{StaleRefusal, classify, next_generation};
+pub(crate) use front::Front;
 pub use identity::{classify_file, classify_size};
 pub use mark::{FoundMark, Mark, MarkState, know_boot};
 pub use side::{PoolSide, Stage};

@@ -32,12 +32,11 @@ impl<'a> ReadMark<'a> {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn new(path: &'a Path, side: PoolSide, place: &dyn MarkPlace) -> Result<Self> {
-        let found = place.read().map_err(|source| mark_error(path, source))?;
         Ok(ReadMark {
             path,
             side,
             is_empty_directory: place.is_empty_directory(),
-            found: FoundMark::of(&found),
+            found: read_mark(path, place)?,
         })
     }
 
@@ -94,6 +93,15 @@ impl<'a> ReadMark<'a> {
                 is_ours && is_open && mark.generation == side.generation
             })
     }
+}
+
+/// What counts of the marks at a place.
+///
+/// # Errors
+/// They cannot be read.
+pub(super) fn read_mark(path: &Path, place: &dyn MarkPlace) -> Result<FoundMark> {
+    let found = place.read().map_err(|source| mark_error(path, source))?;
+    Ok(FoundMark::of(&found))
 }
 
 /// Writes a mark.

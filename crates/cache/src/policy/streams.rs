@@ -6,7 +6,7 @@
 //! no long run, nor do those that happen to lie one behind the other.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -67,16 +67,49 @@ impl Streams {
         cutoff_bytes != 0 && position.len_bytes > cutoff_bytes
     }
 
-    /// Notes a read that missed; says how far its run has come with it.
-    pub(crate) fn note(&self, volume: u32, blocks: Range<u64>) -> RunPosition {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+    /// How far from the end of a run a read may begin that goes on with it, in blocks.
+    fn slack(&self, blocks: &Range<u64>) -> u64 {
         let count = blocks.end - blocks.start;
-        let slack = (SLACK_READS * count).min(SLACK_BYTES_MAX / self.block_bytes);
+        (SLACK_READS * count).min(SLACK_BYTES_MAX / self.block_bytes)
+    }
+
+    /// The run, among those that are known, near whose end a read begins.
+    fn near(&self, runs: &[Run], volume: u32, blocks: &Range<u64>) -> Option<usize> {
+        let slack = self.slack(blocks);
         let goes_on = |run: &Run| {
             let near = run.blocks.end.saturating_sub(slack)..=run.blocks.end + slack;
             run.volume == volume && near.contains(&blocks.start)
         };
-        let known = runs.iter().position(goes_on);
+        runs.iter().position(goes_on)
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a read that missed, if it begins near no run's end: with it a run begins. None if it does, and then it is not noted.
+    pub(crate) fn note_apart(&self, volume: u32, blocks: Range<u64>) -> Option<RunPosition> {
+        let mut runs = self.runs();
+        let is_apart = self.near(&runs, volume, &blocks).is_none();
+        is_apart.then(|| self.note_in(&mut runs, None, volume, blocks))
+    }
+
+    /// Notes a read that missed; says how far its run has come with it.
+    pub(crate) fn note(&self, volume: u32, blocks: Range<u64>) -> RunPosition {
+        let mut runs = self.runs();
+        let known = self.near(&runs, volume, &blocks);
+        self.note_in(&mut runs, known, volume, blocks)
+    }
+
+    fn note_in(
+        &self,
+        runs: &mut Vec<Run>,
+        known: Option<usize>,
+        volume: u32,
+        blocks: Range<u64>,
+    ) -> RunPosition {
+        let count = blocks.end - blocks.start;
+        let slack = self.slack(&blocks);
         let run = known.map(|known| runs.remove(known)).and_then(|run| {
             let whole = run.blocks.start.min(blocks.start)..run.blocks.end.max(blocks.end);
             let len = whole.end - whole.start;

@@ -151,11 +151,12 @@ impl SsdPool {
         }
         // Of the volume's size still, until it is grown.
         row.inode = identity.inode;
+        // Its refusals first: they let go of nothing.
+        let begin = self.classify_mark(log, (&backing, &row), accept_stale)?;
         if !is_same_file {
             // They are the other file's. Gone durably, before the row says that this file is the volume's.
-            shared.with_room(log, || log.forget_clean(row.number))?;
+            self.forget_clean(log, (row.number, &identity.path))?;
         }
-        let begin = self.classify_mark(log, (&backing, &row), accept_stale)?;
         known.state.sync_unsynced(&backing)?;
         if begin != Begin::AsItIs || !is_same_file {
             let begun = self.begin_mark(log, (&backing, &mut row), begin);

@@ -1,5 +1,5 @@
 //! The thread of a pool on an SSD: it keeps segments free, cleans the oldest ones ahead of their turn, brings in what was
-//! missed, and zeroes the rest of long ranges. It sleeps until a caller wakes it; after a failure of a backing it looks again by itself.
+//! missed, syncs what nobody does, and zeroes the rest of long ranges. It sleeps until a caller wakes it; after a failure of a backing it looks again by itself.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use forebay_log::{Log, LogError, PAGE_BYTES, Room};
 
+use super::settling::Settling;
 use super::shared::Shared;
 use crate::error::{ErrorKind, Result};
 use crate::sync::Ordering;
@@ -108,14 +109,15 @@ impl Drop for Background {
 impl Shared {
     fn work_until_stopped(&self) {
         let (mut seen, mut pause) = (0, Some(Duration::ZERO));
-        let mut pace = Pace::new();
+        let (mut pace, mut settling) = (Pace::new(), Settling::default());
         while let Some(wanted) = self.work.wait_wanted(seen, pause) {
             seen = wanted;
             let Ok(log) = self.log() else { return };
+            let synced = self.settle(&log, &mut settling, Instant::now());
             pause = match self.turn(&log, &mut pace) {
                 Next::Again => Some(Duration::ZERO),
-                Next::Rest => None,
-                Next::Pause(pause) => Some(pause),
+                Next::Rest => synced,
+                Next::Pause(pause) => Some(synced.map_or(pause, |synced| synced.min(pause))),
             };
         }
     }

@@ -45,6 +45,8 @@ impl SsdPool {
         volume.drain_last(&log, drain)?;
         let number = volume.number();
         let failed = |error| shared.error(error);
+        // The thread may have paused for longer than a caller waits: one segment that it recycles may be all that is wanted.
+        shared.work.note_change();
         shared.with_room(&log, || log.empty_volume(number))?;
         let mut row = volume.known().row();
         if let Ok(backing) = volume.state().backing() {

@@ -45,3 +45,46 @@ fn of_reason(path: &Path, reason: &str) -> Error {
         .unwrap_or((reason, "choose another file, or another size"));
     refused(path, found, todo)
 }
+
+/// Where a copy does not attach since the pool has no room to let go of what was clean: what makes some.
+pub(super) fn no_room_for_copy(path: &Path, free_segments: u64, error: Error) -> Error {
+    if !matches!(
+        error.kind(),
+        ErrorKind::Stalled { .. } | ErrorKind::NoSpace { .. }
+    ) {
+        return error;
+    }
+    ErrorKind::Volume(format!(
+        "{}: it is another file than the pool had, or an older state of it, so the pool has to let go of what it has clean, and has \
+         no room to record that ({free_segments} of its segments free); nothing was changed. Attach the file as the pool had it, or another \
+         disk whose blocks fill the pool; or give this disk's unwritten blocks up (forebay detach --discard-unwritten) and attach it anew. \
+         ({error})",
+        path.display()
+    ))
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_without_room_is_told_what_makes_some_and_other_errors_stay() {
+        let told =
+            |kind: ErrorKind| no_room_for_copy(Path::new("/disk"), 1, kind.into()).to_string();
+        let stalled = told(ErrorKind::Stalled {
+            waited_ms: 7,
+            dirty_blocks: 3,
+            reason: "it is not attached".into(),
+        });
+        for part in [
+            "/disk: ",
+            "1 of its segments free",
+            "nothing was changed",
+            "--discard-unwritten",
+        ] {
+            assert!(stalled.contains(part), "{stalled}");
+        }
+        assert_eq!(told(ErrorKind::Volume("gone".into())), "volume: gone");
+    }
+}

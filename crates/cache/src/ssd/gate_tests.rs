@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::pool::SsdPool;
-use super::volume::SsdVolume;
+use super::volume::{Durable, SsdVolume};
 use crate::backing::{Backing, FaultyStore, MemoryStore};
 use crate::options::{Medium, PoolOptions, RuntimeOptions};
 
@@ -38,7 +38,7 @@ fn full(directory: &std::path::Path, odd: &Arc<MemoryStore>) -> Option<(SsdPool,
     for number in 0.. {
         let mut transaction = forebay_log::Transaction::new();
         transaction.write(filling.number(), number, &block).unwrap();
-        refused += u32::from(filling.commit(&transaction).is_err());
+        refused += u32::from(filling.commit(&transaction, Durable::AtOnce).is_err());
         if refused > 3 {
             break;
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use forebay_log::{Log, VolumeRow};
 use forebay_pmem::MediaKind;
 
+use super::errors::no_room_for_copy;
 use super::known::side_of;
 use super::pool::SsdPool;
 use crate::backing::{Backing, MarkPlace};
@@ -25,17 +26,22 @@ impl SsdPool {
         };
         let side = side_of(self.uuid(), row, place.is_kept_for_a_boot());
         let read = ReadMark::new(&row.path, side, place)?;
-        let shared = self.shared();
         let begin = read.begin(
             accept_stale,
             || log.usage(row.number).0 == 0,
-            || shared.with_room(log, || log.forget_clean(row.number)),
+            || self.forget_clean(log, (row.number, &row.path)),
         )?;
         // Nothing that a pool is told that is only looked at outlives the process.
         Ok(match self.is_private() {
             true => Begin::AsItIs,
             false => begin,
         })
+    }
+
+    /// Lets go of all that is clean of a volume whose backing has something else.
+    pub(super) fn forget_clean(&self, log: &Log, (number, path): (u32, &Path)) -> Result<()> {
+        let gone = self.shared().with_room(log, || log.forget_clean(number));
+        gone.map_err(|error| no_room_for_copy(path, log.free_segments(), error))
     }
 
     /// Whether a backing of this name, whose mark lies at `place`, may be attached; changes nothing.

@@ -22,6 +22,7 @@ mod marks;
 mod pool;
 mod reads;
 mod room;
+mod settling;
 mod shared;
 mod states;
 mod stats;

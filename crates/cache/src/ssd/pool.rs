@@ -181,7 +181,7 @@ impl SsdPool {
         self.flush_cost
     }
 
-    pub(super) fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.is_private
     }
 
@@ -299,6 +299,11 @@ impl SsdPool {
             .flush_rate
             .store(bytes_per_s, Ordering::Relaxed);
         self.shared.work.wake();
+    }
+
+    /// Calls that find no room are refused at once from here on.
+    pub(crate) fn end_waits(&self) {
+        self.shared.work.end_waits();
     }
 
     /// Ends the thread and the volumes, and closes: the next opening reads summaries alone.

@@ -75,7 +75,7 @@ impl Shared {
         if wait.is_over(log, self.options.throttle_deadline) {
             return Err(self.no_room(log, waited));
         }
-        if self.work.is_stopping() {
+        if self.work.refuses_waits() {
             return Err(self.closed());
         }
         if self.work.has_thread() {

@@ -14,7 +14,7 @@ use super::work::Work;
 use crate::background::volume_state::VolumeState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::RuntimeOptions;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::tallies::Tallies;
 
 /// What can be set while the pool is open.
@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(super) tallies: Arc<Tallies>,
     pub(super) work: Work,
     pub(super) fills: Fills,
+    /// The thread looks by itself, once what is not durable has been so for long.
+    pub(super) is_settling: AtomicBool,
 }
 
 /// The log, which stays open for as long as this is held. A call may have several.
@@ -90,6 +92,7 @@ impl Shared {
             tallies: Arc::default(),
             work: Work::default(),
             fills: Fills::default(),
+            is_settling: AtomicBool::new(false),
         }
     }
 

@@ -52,6 +52,18 @@ impl SsdVolume {
         self.shared().check_writable(&log)
     }
 
+    /// What was committed unsynced is durable when this returns.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let (_entered, log) = self.enter()?;
+        log.sync().map_err(|error| self.error(error))
+    }
+
+    /// Whether something of the pool is visible and not durable.
+    pub(crate) fn has_unsynced(&self) -> Result<bool> {
+        let (_entered, log) = self.enter()?;
+        Ok(!log.is_synced())
+    }
+
     /// The cache is looked at first and the backing afterwards, as `api/extents.rs` says why.
     pub(crate) fn block_states(
         &self,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use forebay_log::{PAGE_BYTES, Transaction};
 
-use super::volume::SsdVolume;
+use super::volume::{Durable, SsdVolume};
 use crate::error::{ErrorKind, Result};
 
 /// A set of changes to one volume.
@@ -23,6 +23,12 @@ impl SsdVolume {
         let mut transaction = self.begin();
         transaction.write(block, data)?;
         transaction.commit()
+    }
+
+    pub(crate) fn write_unsynced(&self, block: u64, data: &[u8]) -> Result<()> {
+        let mut transaction = self.begin();
+        transaction.write(block, data)?;
+        transaction.commit_unsynced()
     }
 }
 
@@ -144,11 +150,23 @@ impl<'v> SsdTransaction<'v> {
     }
 
     pub(crate) fn commit(self) -> Result<()> {
+        self.commit_as(Durable::AtOnce)
+    }
+
+    pub(crate) fn commit_unsynced(self) -> Result<()> {
+        self.commit_as(Durable::AfterSync)
+    }
+
+    fn commit_as(self, durable: Durable) -> Result<()> {
         let (elements, blocks) = self.staged.sizes();
         if elements == 0 {
-            return self.check_writable();
+            // What was committed before is durable with it all the same.
+            return match durable {
+                Durable::AtOnce => self.volume.sync(),
+                Durable::AfterSync => self.check_writable(),
+            };
         }
-        self.volume.commit(&self.staged)?;
+        self.volume.commit(&self.staged, durable)?;
         let tally = self.volume.tallies().mine();
         tally.blocks_written(blocks as u64);
         tally.payload_bytes(self.payload_bytes);

@@ -13,6 +13,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Ordering;
 use crate::tallies::Tallies;
 
+/// When a transaction is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durable {
+    /// When its commit returns.
+    AtOnce,
+    /// When a sync that begins later has returned.
+    AfterSync,
+}
+
 /// A handle on a volume; all clones are the same.
 #[derive(Clone)]
 pub(crate) struct SsdVolume(Arc<Handle>);
@@ -98,13 +107,19 @@ impl SsdVolume {
         let mut transaction = Transaction::new();
         let zeroed = transaction.zero(self.number(), blocks.start, count);
         zeroed.map_err(|error| self.error(error))?;
-        self.commit(&transaction)?;
+        self.commit(&transaction, Durable::AtOnce)?;
         self.tallies().mine().blocks_zeroed(count);
         Ok(())
     }
 
-    pub(super) fn commit(&self, transaction: &Transaction) -> Result<()> {
-        self.enter_with_room(|log| log.commit(transaction.clone()).map(drop))?;
+    pub(super) fn commit(&self, transaction: &Transaction, durable: Durable) -> Result<()> {
+        self.enter_with_room(|log| match durable {
+            Durable::AtOnce => log.commit(transaction.clone()),
+            Durable::AfterSync => log.commit_unsynced(transaction.clone()),
+        })?;
+        if durable == Durable::AfterSync {
+            self.0.shared.note_unsynced();
+        }
         self.0.shared.tallies.mine().commits(1);
         Ok(())
     }

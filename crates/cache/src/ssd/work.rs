@@ -14,6 +14,8 @@ struct Counts {
     made: u64,
     has_thread: bool,
     is_stopping: bool,
+    /// Nobody waits for room any more.
+    ends_soon: bool,
     waiting_writers: u64,
     has_changed: bool,
 }
@@ -67,8 +69,16 @@ impl Work {
         self.lock().has_thread = true;
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
-        self.lock().is_stopping
+    /// Nobody waits for room any more, though the thread goes on.
+    pub(super) fn end_waits(&self) {
+        self.lock().ends_soon = true;
+        self.made.notify_all();
+    }
+
+    /// Whether a writer that finds no room is to be refused at once.
+    pub(super) fn refuses_waits(&self) -> bool {
+        let counts = self.lock();
+        counts.is_stopping || counts.ends_soon
     }
 
     /// The thread is to end, and nobody waits for it any more.
@@ -106,7 +116,8 @@ impl Work {
     pub(super) fn wait_made(&self, seen: u64) {
         let mut counts = self.lock();
         counts.waiting_writers += 1;
-        let is_waiting = |counts: &mut Counts| counts.made == seen && counts.has_thread;
+        let is_waiting =
+            |counts: &mut Counts| counts.made == seen && counts.has_thread && !counts.ends_soon;
         let waited = self.made.wait_timeout_while(counts, LOOK, is_waiting);
         waited
             .unwrap_or_else(PoisonError::into_inner)

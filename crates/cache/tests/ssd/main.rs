@@ -8,5 +8,7 @@ mod ranges;
 mod reads;
 mod refusals;
 mod rig;
+mod stacked;
 mod trouble;
+mod unsynced;
 mod volumes;

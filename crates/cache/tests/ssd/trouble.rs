@@ -9,6 +9,8 @@ use crate::rig::*;
 
 /// Blocks of a segment of the smallest pools.
 const SEGMENT_BLOCKS: u64 = 256;
+/// More than the ring of a pool of this size has.
+const RING_SEGMENTS: u64 = POOL_BYTES / (SEGMENT_BLOCKS * BLOCK as u64);
 
 #[test]
 fn a_backing_that_fails_holds_up_writers_only_when_the_ring_is_full() {
@@ -46,6 +48,37 @@ fn a_backing_that_fails_holds_up_writers_only_when_the_ring_is_full() {
         let found = &snapshot[block as usize * BLOCK..][..BLOCK];
         assert!(found == bytes(block), "block {block}");
     }
+}
+
+#[test]
+fn a_writer_does_not_wait_for_room_in_a_pool_that_is_closed_soon() {
+    let Some(place) = Place::find("a_writer_does_not_wait_for_room") else {
+        return;
+    };
+    let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(32 << 20))));
+    // Longer than the test may take.
+    let options = runtime().throttle_deadline(Duration::from_secs(24 * 3600));
+    let pool = Pool::create(&place.options().runtime(options)).expect("create");
+    let volume = pool.attach(backing(&store)).expect("attach");
+    store.fail_writes(u64::MAX);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut blocks = 0..8192;
+            blocks.try_for_each(|block| volume.write(block, &bytes(block)))
+        });
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while pool.stats().waiting_writers == 0 {
+            assert!(Instant::now() < deadline, "the ring is full");
+            std::thread::yield_now();
+        }
+        pool.end_waits();
+        let error = writer
+            .join()
+            .expect("it ends")
+            .expect_err("there is no room");
+        assert!(matches!(error.kind(), ErrorKind::Closed { .. }), "{error}");
+    });
+    assert_eq!(read(&volume, 0), bytes(0));
 }
 
 #[test]
@@ -116,8 +149,9 @@ fn writers_that_wait_do_not_make_the_ring_turn_where_nothing_comes_free() {
         refused += u32::from(volume.write(written, &bytes(written)).is_err());
     }
     let carried = counted() - before;
-    // The thread tries it once a second, and once more where a page came free; a try carries a segment at most.
-    let tries = 2 * (2 + began.elapsed().as_secs());
+    // A lap of the ring frees what the records of single blocks took, and no lap after it does. Then the thread tries it once a
+    // second, and once more where a page came free; a try carries a segment at most.
+    let tries = RING_SEGMENTS + 2 * (2 + began.elapsed().as_secs());
     assert!(
         carried <= tries * SEGMENT_BLOCKS,
         "{carried} blocks were carried forward in {tries} tries"

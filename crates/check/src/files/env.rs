@@ -3,15 +3,14 @@
 
 use super::backing::Backing;
 use super::clock::Clock;
+use super::pool::{Kind, PoolImage};
+use forebay::MarkPlace;
 use forebay::internals::MarkFiles;
 use forebay::unstable::MarkWatcher;
-use forebay::{MarkPlace, Pool, PoolOptions};
 use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, Synced};
 use forebay_harness::files::{CAPABILITY, CAPABILITY_VALUE, EXTENDED};
 use forebay_harness::{TempDir, memory_folder, temporary_folder};
-use forebay_pmem::Region;
-use forebay_pmem::shadow::{Shadow, ShadowModel};
 use rustix::fs::XattrFlags;
 use std::fs::File;
 use std::io;
@@ -68,22 +67,6 @@ impl MarkWatcher for MarkFolder {
     }
 }
 
-fn new_pool(seed: u64) -> Result<Vec<u8>, String> {
-    forebay::unstable::set_thread_hint(0);
-    forebay::unstable::set_random_seed(Some(seed));
-    let options = PoolOptions::default()
-        .block_bytes(512)
-        .lanes(2)
-        .lane_bytes(32 << 10)
-        .volumes(1)
-        .background(false);
-    let shadow = Arc::new(Shadow::new(POOL_BYTES, ShadowModel::Lines));
-    let region = Region::on_shadow(Arc::clone(&shadow));
-    let pool = Pool::create_on(vec![region], &options).map_err(|error| error.to_string())?;
-    pool.close().map_err(|error| error.to_string())?;
-    Ok(shadow.crash_state().durable().to_vec())
-}
-
 fn has_attribute(folder: &Path, name: &str, value: &[u8]) -> bool {
     let file = folder.join("attributes");
     let made = File::create(&file);
@@ -93,9 +76,6 @@ fn has_attribute(folder: &Path, name: &str, value: &[u8]) -> bool {
     matches!(set, Ok(Ok(())))
 }
 
-/// Bytes of the pool: some hundred blocks.
-const POOL_BYTES: u64 = 512 << 10;
-
 /// Where one worker plays: folders, and pools that were just made.
 pub struct TestEnv {
     _folder: TempDir,
@@ -104,9 +84,9 @@ pub struct TestEnv {
     /// The folder of its mark; made anew too.
     pub marks: PathBuf,
     /// The pool that a scenario begins with.
-    pub own: Vec<u8>,
+    pub own: PoolImage,
     /// One that has never seen the backing.
-    pub other: Vec<u8>,
+    pub other: PoolImage,
     /// Whether the file system has extended attributes, and capabilities that this user may give.
     pub has_extended: bool,
     /// See [`TestEnv::has_extended`].
@@ -117,7 +97,7 @@ pub struct TestEnv {
 
 impl TestEnv {
     /// In memory where that can be: crashes are played, not waited for.
-    pub fn new() -> Result<TestEnv, String> {
+    pub fn new(kind: Kind) -> Result<TestEnv, String> {
         let folder = temporary_folder(&memory_folder()).map_err(|error| error.to_string())?;
         Ok(TestEnv {
             root: folder.path().join("root"),
@@ -125,8 +105,8 @@ impl TestEnv {
             has_extended: has_attribute(folder.path(), EXTENDED, b""),
             has_capabilities: has_attribute(folder.path(), CAPABILITY, &CAPABILITY_VALUE),
             clock: Clock::default(),
-            own: new_pool(u64::MAX)?,
-            other: new_pool(u64::MAX - 1)?,
+            own: PoolImage::new(kind, u64::MAX)?,
+            other: PoolImage::new(kind, u64::MAX - 1)?,
             _folder: folder,
         })
     }

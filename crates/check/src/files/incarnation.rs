@@ -3,16 +3,15 @@
 use super::backing::{Backing, History, Identities};
 use super::clock::Clock;
 use super::env::{MarkFolder, TestEnv, mark_place};
+use super::pool::{PoolImage, PoolMedium, PoolState};
 use super::script;
 use super::step::Step;
 use super::worker::Worker;
 use crate::scheduler::message_of;
-use forebay::RuntimeOptions;
 use forebay_files::observe::{self, Observer};
-use forebay_files::{FileBuffer, FileBufferParts, FileIdentity};
+use forebay_files::{FileBuffer, FileIdentity};
 use forebay_harness::files::{Model, Tree};
-use forebay_pmem::Region;
-use forebay_pmem::shadow::{CrashState, Distribution, Shadow, ShadowModel};
+use forebay_log::shadow::ShadowState;
 use forebay_volatile::{Content, DiskEvent, DiskState, FailedSync, VolatileDisk};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -24,7 +23,7 @@ use std::sync::Arc;
 /// What a crash leaves of everything.
 #[derive(Clone)]
 pub struct Image {
-    pub pool: Vec<u8>,
+    pub pool: PoolImage,
     pub side: Content,
     pub tree: Tree,
     /// The folder with DATA's mark.
@@ -37,7 +36,7 @@ pub struct Image {
 
 /// A moment at which the power may fail.
 pub struct Case {
-    pub pool: CrashState,
+    pub pool: PoolState,
     pub side: DiskState,
     pub history: History,
     pub mark: History,
@@ -58,11 +57,8 @@ impl Case {
 
     /// What it may leave.
     pub fn sample(&self, rng: &mut fastrand::Rng) -> Image {
-        let mut pool = Vec::new();
-        let distribution = Distribution::ALL[rng.usize(..Distribution::ALL.len())];
-        self.pool.sample_from(distribution, rng, &mut pool);
         Image {
-            pool,
+            pool: self.pool.sample(rng),
             side: self.side.sample(rng),
             tree: self.history.sample(rng),
             mark: self.mark.sample(rng),
@@ -88,7 +84,7 @@ pub struct Incarnation {
 
 /// What is on the machine while an incarnation lasts.
 pub struct Machine {
-    shadow: Arc<Shadow>,
+    pool: PoolMedium,
     side: Arc<VolatileDisk>,
     backing: Arc<Backing>,
     marks: Arc<Backing>,
@@ -138,7 +134,7 @@ impl Machine {
     pub fn start(env: &TestEnv, image: Image, identities: Identities) -> io::Result<Machine> {
         Ok(Machine {
             has_short_log: image.has_short_log,
-            shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
+            pool: PoolMedium::of(&image.pool),
             side: Arc::new(
                 VolatileDisk::sparse("side", forebay_files::SIDE_BYTES, image.side)
                     .with_failed_sync(FailedSync::Pretends),
@@ -163,38 +159,42 @@ impl Machine {
 
     /// From now on `recorder` is called around everything that a power cut could come between.
     fn record(&self, recorder: &Arc<Mutex<Recorder>>) {
-        let (shadow, side) = (Arc::downgrade(&self.shadow), Arc::downgrade(&self.side));
+        let (pool, side) = (self.pool.downgrade(), Arc::downgrade(&self.side));
         let (backing, marks) = (Arc::downgrade(&self.backing), Arc::downgrade(&self.marks));
         let recorder = Arc::clone(recorder);
-        let note = Arc::new(move |is_of_mark: bool| {
-            let parts = (shadow.upgrade(), side.upgrade());
+        let note = Arc::new(move |is_of_mark: bool, told: Option<&ShadowState>| {
+            let parts = (pool.upgrade(), side.upgrade());
             let others = (backing.upgrade(), marks.upgrade());
-            if let ((Some(shadow), Some(side)), (Some(backing), Some(marks))) = (parts, others) {
+            if let ((Some(pool), Some(side)), (Some(backing), Some(marks))) = (parts, others) {
                 let mut recorder = recorder.lock();
                 if recorder.is_next_noted(is_of_mark) {
-                    recorder.note(&shadow, &side, &backing, &marks);
+                    let state =
+                        told.map_or_else(|| pool.state(), |state| PoolState::Ssd(state.clone()));
+                    recorder.note(state, &side, &backing, &marks);
                 }
             }
         });
         let on_pool = Arc::clone(&note);
-        self.shadow
-            .set_hook(Some(Arc::new(move |_| on_pool(false))));
+        self.pool
+            .on_moment(Arc::new(move |told| on_pool(false, told)));
         let on_side = Arc::clone(&note);
         self.side.set_hook(Some(Arc::new(move |event| {
             let is_write = event == DiskEvent::Write;
             if is_write || matches!(event, DiskEvent::Sync | DiskEvent::Synced) {
-                on_side(false);
+                on_side(false, None);
             }
         })));
         let on_mark = Arc::clone(&note);
-        self.marks.on_sync(Some(Arc::new(move || on_mark(true))));
-        self.backing.on_sync(Some(Arc::new(move || note(false))));
+        self.marks
+            .on_sync(Some(Arc::new(move || on_mark(true, None))));
+        self.backing
+            .on_sync(Some(Arc::new(move || note(false, None))));
     }
 
     /// What is there now.
     pub fn look(&self) -> io::Result<Image> {
         Ok(Image {
-            pool: Vec::new(),
+            pool: PoolImage::Memory(Vec::new()),
             side: self.side.crash_state().current().clone(),
             tree: self.backing.tree()?,
             mark: self.marks.tree()?,
@@ -210,14 +210,9 @@ impl Machine {
         let watcher = Rc::new(MarkFolder(Arc::clone(&self.marks)));
         forebay::unstable::set_mark_watcher(Some(watcher));
         self.backing.recovery_begins();
-        let parts = FileBufferParts::new(
-            vec![Region::on_shadow(Arc::clone(&self.shadow))],
-            forebay::Backing::from_store(self.side.clone()),
-        );
-        let parts = parts
-            .mark(mark_place(env)?)
-            .root(&env.root)
-            .runtime(options());
+        let side = forebay::Backing::from_store(self.side.clone());
+        let parts = self.pool.parts(side, incarnation)?;
+        let parts = parts.mark(mark_place(env)?).root(&env.root);
         let opened = FileBuffer::open_on(match self.has_short_log {
             true => parts.log_bytes(SHORT_LOG_BYTES),
             false => parts,
@@ -252,7 +247,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        self.shadow.set_hook(None);
+        self.pool.forget();
         self.side.set_hook(None);
         self.backing.on_sync(None);
         self.marks.on_sync(None);
@@ -309,9 +304,9 @@ impl Recorder {
         of_mark || self.noted.contains(&self.moments)
     }
 
-    fn note(&mut self, shadow: &Shadow, side: &VolatileDisk, backing: &Backing, marks: &Backing) {
+    fn note(&mut self, pool: PoolState, side: &VolatileDisk, backing: &Backing, marks: &Backing) {
         self.cases.push(Case {
-            pool: shadow.crash_state(),
+            pool,
             side: side.crash_state(),
             history: backing.look().expect("the scratch directory is readable"),
             mark: marks.look().expect("the mark's folder is readable"),
@@ -364,12 +359,6 @@ impl Observer for Watcher {
 
 /// Of two halves, each of which a few long values fill.
 const SHORT_LOG_BYTES: u64 = 128 << 10;
-
-fn options() -> RuntimeOptions {
-    RuntimeOptions::default()
-        .background(false)
-        .throttle_deadline(std::time::Duration::ZERO)
-}
 
 /// What recovery makes of an image.
 pub fn recover(
@@ -450,10 +439,10 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
             for step in script::ending(&mut rng, incarnation.newest()) {
                 take(&mut incarnation, &mut worker, step)?;
             }
-            let Machine { shadow, side, .. } = &machine;
+            let Machine { pool, side, .. } = &machine;
             recorder
                 .lock()
-                .note(shadow, side, &machine.backing, &machine.marks);
+                .note(pool.state(), side, &machine.backing, &machine.marks);
         }
         Ok(())
     });

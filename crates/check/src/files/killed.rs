@@ -5,7 +5,6 @@ use super::incarnation::{Case, Image, Incarnation};
 use super::script;
 use super::step::Step;
 use forebay_harness::files::{Changed, FILE_MODE, File, Inode, Kind, Model, Node, Thing, Tree};
-use forebay_pmem::shadow::Distribution;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +18,8 @@ const OTHERS_INODES: Inode = 1 << 60;
 impl Case {
     /// What a kill leaves.
     pub fn killed(&self, rng: &mut fastrand::Rng) -> Image {
-        let mut pool = Vec::new();
-        let everything = Distribution::Everything;
-        self.pool.sample_from(everything, rng, &mut pool);
         Image {
-            pool,
+            pool: self.pool.killed(rng),
             side: self.side.current().clone(),
             tree: (**self.history.newest()).clone(),
             mark: (**self.mark.newest()).clone(),

@@ -4,13 +4,10 @@
 use super::backing::Identities;
 use super::env::{MARK_NAME, TestEnv};
 use super::incarnation::{Image, Machine, caught, verify};
-use forebay::Pool;
+use super::pool::PoolImage;
 use forebay::internals::{Mark, MarkState};
 use forebay_harness::files::{Model, Tree};
-use forebay_pmem::Region;
-use forebay_pmem::shadow::{Shadow, ShadowModel};
 use forebay_volatile::Content;
-use std::sync::Arc;
 
 /// The mark that a folder has, if it is there.
 fn found_in(folder: &Tree) -> Option<Mark> {
@@ -26,24 +23,21 @@ pub fn is_whole(image: &Image) -> bool {
 /// A pool's file and the one beside it, at some moment.
 #[derive(Clone)]
 pub struct Pair {
-    pub pool: Vec<u8>,
+    pub pool: PoolImage,
     pub side: Content,
 }
 
 impl Pair {
     /// The generation that the pool is in; 0 if it never had a volume.
     fn generation(&self) -> Result<u64, String> {
-        let shadow = Arc::new(Shadow::from_image(&self.pool, ShadowModel::Lines));
-        let sides = Pool::sides_on(vec![Region::on_shadow(shadow)]);
-        let sides = sides.map_err(|error| format!("an old pool: {error}"))?;
-        Ok(sides.first().map_or(0, |(_, side)| side.generation))
+        self.pool.generation()
     }
 }
 
 /// What goes wrong with an image beside its crash.
 pub enum Loss<'a> {
     /// The pool is lost, and a new one is made; the file beside it is lost too, or not.
-    New(&'a [u8], bool),
+    New(&'a PoolImage, bool),
     /// An older copy of pool and file beside is put back.
     Old(&'a Pair),
     /// DATA is a copy without its mark.
@@ -66,7 +60,7 @@ pub fn verify_loss(
     let mut must_be_refused = has_begun && !image.tree.names.is_empty();
     let what = match loss {
         Loss::New(pool, with_side) => {
-            lost.pool = pool.to_vec();
+            lost.pool = (*pool).clone();
             if *with_side {
                 lost.side = Content::default();
             }

@@ -9,6 +9,7 @@ mod env;
 mod incarnation;
 mod killed;
 mod mark;
+mod pool;
 mod script;
 mod step;
 mod worker;
@@ -19,6 +20,7 @@ pub use env::TestEnv;
 use forebay_harness::files::Model;
 use incarnation::{Case, Image, Incarnation, Plan};
 use mark::{Loss, Pair};
+pub use pool::Kind;
 use std::hash::{Hash, Hasher};
 
 /// Incarnations of a story, one after a crash of the other.
@@ -61,7 +63,7 @@ pub fn run(
             legal: legal.clone(),
             number: seed.wrapping_mul(8) + number as u64,
             seed: rng.u64(..),
-            steps: rng.usize(4..40),
+            steps: rng.usize(4..40) * env.own.times_as_long(),
             ends: rng.bool(),
         };
         let incarnation = incarnation::run(env, plan)

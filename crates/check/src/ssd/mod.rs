@@ -7,6 +7,7 @@
 
 mod disk;
 mod oracle;
+mod room;
 mod rows;
 mod script;
 mod verify;

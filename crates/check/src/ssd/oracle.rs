@@ -1,4 +1,6 @@
 //! What may be read: the states after each transaction, in the order in which they joined.
+//!
+//! Some were acknowledged as written and not as durable yet: readers and a kill see them, and a power cut leaves a prefix of them.
 
 use super::disk::Bytes;
 use super::rows::Rows;
@@ -20,6 +22,8 @@ pub fn place(volume: u32, block: u64) -> usize {
 #[derive(Clone)]
 pub struct Oracle {
     states: VecDeque<Blocks>,
+    /// So many of the oldest transactions that are not durable are written.
+    written: usize,
     /// What the volume table may say.
     pub rows: Rows,
     /// Blocks that a transaction zeroed, in this incarnation or an earlier one.
@@ -32,6 +36,7 @@ impl Oracle {
         assert_eq!(blocks.len(), BLOCKS * VOLUMES as usize);
         Oracle {
             states: VecDeque::from([blocks]),
+            written: 0,
             rows,
             zeroed: BTreeSet::new(),
         }
@@ -66,9 +71,19 @@ impl Oracle {
         self.states.push_back(blocks);
     }
 
-    /// The oldest one under way is acknowledged.
+    /// The oldest one under way is acknowledged as written.
+    pub fn note_written(&mut self) {
+        self.written += 1;
+        assert!(
+            self.written < self.states.len(),
+            "only what has joined is written"
+        );
+    }
+
+    /// The oldest one that is not durable is acknowledged as durable.
     pub fn acknowledge(&mut self) {
         self.states.pop_front();
+        self.written = self.written.saturating_sub(1);
         assert!(
             !self.states.is_empty(),
             "only what has joined is acknowledged"
@@ -77,7 +92,7 @@ impl Oracle {
 
     /// What readers see: everything acknowledged.
     pub fn published(&self) -> &Blocks {
-        self.states.front().expect("there is one")
+        &self.states[self.written]
     }
 
     /// The state with everything that has joined.
@@ -92,16 +107,20 @@ impl Oracle {
         }
     }
 
-    /// Which of the states was found; the error names a block that is in none.
-    pub fn find(&self, found: &[Bytes]) -> Result<Blocks, String> {
-        if let Some(state) = self.states.iter().find(|state| **state == found) {
+    /// Which of the states was found; the error names a block that is in none. What was only written is there if crashes `keep_written`.
+    pub fn find(&self, found: &[Bytes], keep_written: bool) -> Result<Blocks, String> {
+        let least = match keep_written {
+            true => self.written,
+            false => 0,
+        };
+        let mut legal = self.states.range(least..);
+        if let Some(state) = legal.clone().find(|state| **state == found) {
             return Ok(state.clone());
         }
-        let is_in_none = |(place, bytes): &(usize, &Bytes)| {
-            !self.states.iter().any(|state| state[*place] == **bytes)
-        };
+        let states = legal.len();
+        let is_in_none =
+            |(place, bytes): &(usize, &Bytes)| !legal.any(|state| state[*place] == **bytes);
         let wrong = found.iter().enumerate().find(is_in_none);
-        let states = self.states.len();
         Err(match wrong {
             Some((place, _)) => format!("block {place} is as in none of {states} states"),
             None => format!("the blocks are of different states, of {states}"),

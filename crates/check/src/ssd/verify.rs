@@ -2,6 +2,7 @@
 
 use super::disk::{Disk, DiskState};
 use super::oracle::{Blocks, Oracle};
+use super::room;
 use super::script::{BLOCKS, VOLUMES};
 use forebay_log::shadow::{ShadowDevice, ShadowState};
 use forebay_log::{Log, Options, PAGE_BYTES, open};
@@ -31,6 +32,8 @@ pub struct Left {
     pub device: ShadowState,
     pub disks: Vec<DiskState>,
     pub is_killed: bool,
+    /// No crash that led to it was a power cut: what was written is there.
+    pub keeps_written: bool,
 }
 
 impl Left {
@@ -53,11 +56,13 @@ impl Left {
                 device: device.killed(rng),
                 disks: disks.cloned().collect(),
                 is_killed,
+                keeps_written: true,
             },
             false => Left {
                 device: ShadowState::new(device.cut(rng), unit),
                 disks: disks.map(|disk| disk.cut(rng)).collect(),
                 is_killed,
+                keeps_written: false,
             },
         }
     }
@@ -128,13 +133,29 @@ impl Verifier<'_> {
         } else {
             "a power cut"
         };
-        let options = Options {
-            seed: Some(self.next_seed()),
-            ..Options::default()
+        let (lost, kills) = (self.rng.u32(0..=VOLUMES), self.rng.u32(0..4));
+        let mut seeds = (0..=kills).map(|_| self.next_seed()).collect::<Vec<_>>();
+        let mut open = || {
+            let options = Options {
+                seed: seeds.pop(),
+                ..Options::default()
+            };
+            open_pool(&device, &disks, options)
         };
-        let found = open_pool(&device, &disks, options).and_then(|log| {
+        let found = open().and_then(|log| {
             oracle.rows.check(&log.volumes())?;
-            oracle.find(&read_all(&log, &disks)?)
+            let found = oracle.find(&read_all(&log, &disks)?, left.keeps_written)?;
+            // What it changes is no part of the story, so nothing else of it may be crashed.
+            if !is_crashed && room::is_scarce(&log) {
+                let log = room::kill_in_carries(log, kills, &mut open)?;
+                if read_all(&log, &disks)? != found {
+                    return Err(format!(
+                        "{kills} carries that were killed have changed what is read"
+                    ));
+                }
+                room::make(&log, &disks, (lost > 0).then_some(lost))?;
+            }
+            Ok(found)
         });
         let hash = left.device.hash() ^ disks_hash(left);
         self.is_over |= !(self.tally)(hash, left.is_killed);
@@ -152,7 +173,11 @@ impl Verifier<'_> {
                 continue;
             }
             let is_killed = self.rng.bool();
-            let left = Left::of(&moment, &left.disks, is_killed, (&mut self.rng, unit));
+            let keeps_written = left.keeps_written && is_killed;
+            let left = Left {
+                keeps_written,
+                ..Left::of(&moment, &left.disks, is_killed, (&mut self.rng, unit))
+            };
             let legal = if number == last { &only } else { oracle };
             self.verify(&left, legal, (unit, nested + 1))
                 .map_err(|error| format!("in the recovery after {kind}: {error}"))?;

@@ -1,5 +1,7 @@
 //! A pool at work: its device, its disks, what has joined and what is acknowledged.
 
+mod unsynced;
+
 use super::disk::{Disk, DiskState};
 use super::oracle::{Blocks, Oracle, place};
 use super::rows::Rows;
@@ -8,7 +10,7 @@ use super::verify::{Left, Verifier, open_pool, read_all};
 use crate::content::noise;
 use forebay_log::shadow::{Fault, Image, ShadowDevice, ShadowState, WriteId};
 use forebay_log::{
-    Flight, Found, Log, LogError, Options, Outcome, PAGE_BYTES, Reading, Recycling, Round, Ticket,
+    Flight, Found, Log, LogError, Options, PAGE_BYTES, Reading, Recycling, Round, Ticket,
     VolumeRow, create,
 };
 use std::collections::VecDeque;
@@ -25,6 +27,9 @@ pub struct Crash {
     left: Left,
     oracle: Oracle,
 }
+
+/// The device at a moment at which it may crash, and the disks.
+type Moment = (ShadowState, Vec<DiskState>);
 
 /// A read that is not finished.
 struct SlowRead {
@@ -52,11 +57,13 @@ pub struct World {
     unit: usize,
     oracle: Oracle,
     flights: Vec<(Flight, WriteId)>,
-    /// In the order in which they joined.
+    /// Of what is not durable, in the order in which they joined.
     tickets: VecDeque<Ticket>,
+    /// So many of the oldest are of what is written.
+    written: usize,
     slow: Option<SlowRead>,
     maintenance: Maintenance,
-    moments: Arc<Mutex<Vec<ShadowState>>>,
+    moments: Arc<Mutex<Vec<Moment>>>,
     has_failed: bool,
     steps_failed: usize,
 }
@@ -90,6 +97,7 @@ impl Crash {
                 device: device.state(),
                 disks: disks.into_iter().map(DiskState::new).collect(),
                 is_killed: false,
+                keeps_written: true,
             },
         })
     }
@@ -118,6 +126,7 @@ impl World {
     /// Opens what a crash has left.
     pub fn open(crash: Crash, script: &Script, seed: u64) -> Result<World, String> {
         let Crash { left, oracle } = crash;
+        let keeps_written = left.keeps_written;
         let disks = left.open_disks();
         let device = Arc::new(ShadowDevice::new(left.device));
         let options = Options {
@@ -126,14 +135,15 @@ impl World {
             zeroed_at_once_blocks: script.zeroed_at_once,
             ..Options::default()
         };
-        let log = open_pool(&device, &disks, options)?;
-        let found = oracle.find(&read_all(&log, &disks)?)?;
+        let log = script.serve(open_pool(&device, &disks, options)?);
+        let found = oracle.find(&read_all(&log, &disks)?, keeps_written)?;
         let rows = log.volumes();
         oracle.rows.check(&rows)?;
         let moments = Arc::new(Mutex::new(Vec::new()));
-        let noted = moments.clone();
+        let (noted, beside) = (moments.clone(), disks.clone());
         device.observe(Some(Box::new(move |state: &ShadowState| {
-            noted.lock().expect("alone").push(state.clone());
+            let disks = beside.iter().map(|disk| disk.state()).collect();
+            noted.lock().expect("alone").push((state.clone(), disks));
         })));
         Ok(World {
             device,
@@ -143,6 +153,7 @@ impl World {
             oracle: Oracle::new(found, Rows::new(rows)).after(&oracle),
             flights: Vec::new(),
             tickets: VecDeque::new(),
+            written: 0,
             slow: None,
             maintenance: Maintenance::None,
             moments,
@@ -164,7 +175,11 @@ impl World {
     pub fn act(&mut self, step: &Step, verifier: &mut Verifier<'_>) -> Result<(), String> {
         self.steps_failed += usize::from(self.has_failed);
         match step {
-            Step::Join(changes) => self.join(changes, verifier)?,
+            Step::Join(changes) => self.join(changes, Log::stage, verifier)?,
+            Step::JoinUnsynced(changes) => self.join(changes, Log::stage_unsynced, verifier)?,
+            Step::CommitUnsynced(changes) => self.commit_unsynced(changes, verifier)?,
+            Step::Sync => self.sync(verifier)?,
+            Step::SyncFails(fault) => self.fail_sync(*fault, verifier)?,
             Step::Submit => self.submit(),
             Step::Complete(pick) => self.complete(*pick, verifier)?,
             Step::Fail(pick, fault) => self.fail(*pick, *fault, verifier)?,
@@ -187,13 +202,17 @@ impl World {
         Ok(())
     }
 
+    fn disk_states(&self) -> Vec<DiskState> {
+        self.disks.iter().map(|disk| disk.state()).collect()
+    }
+
     /// Verifies some of what crashes at the moments since the last time could have left.
     fn crash(&mut self, verifier: &mut Verifier<'_>) -> Result<(), String> {
         let mut moments = std::mem::take(&mut *self.moments.lock().expect("alone"));
-        let disks: Vec<DiskState> = self.disks.iter().map(|disk| disk.state()).collect();
-        moments.push(self.device.state());
-        let has_disks_pending = disks.iter().any(DiskState::has_pending);
-        for moment in moments {
+        let now = self.disk_states();
+        let has_disks_pending = now.iter().any(DiskState::has_pending);
+        moments.push((self.device.state(), now));
+        for (moment, disks) in moments {
             let one_in = match moment.has_pending() || has_disks_pending {
                 true => MOMENT_ONE_IN,
                 false => SETTLED_ONE_IN,
@@ -204,34 +223,6 @@ impl World {
             let is_killed = verifier.rng.u8(..3) == 0;
             let left = Left::of(&moment, &disks, is_killed, (&mut verifier.rng, self.unit));
             verifier.verify(&left, &self.oracle, (self.unit, 0))?;
-        }
-        Ok(())
-    }
-
-    /// What is acknowledged now, and with it everything that joined before.
-    fn acknowledge(&mut self) {
-        let is_durable = |ticket: &Ticket| ticket.outcome() == Some(Outcome::Durable);
-        let durable = self.tickets.iter().rposition(is_durable);
-        for _ in 0..durable.map_or(0, |last| last + 1) {
-            self.tickets.pop_front();
-            self.oracle.acknowledge();
-            if let Some(slow) = &mut self.slow {
-                slow.seen.push(self.oracle.published()[slow.place].clone());
-            }
-        }
-    }
-
-    fn note_join(&mut self, ticket: Ticket, changes: &[Change]) {
-        self.tickets.push_back(ticket);
-        self.oracle.join(changes);
-    }
-
-    fn join(&mut self, changes: &[Change], verifier: &mut Verifier<'_>) -> Result<(), String> {
-        match self.log().stage(transaction(changes)) {
-            Ok(ticket) => self.note_join(ticket, changes),
-            Err(LogError::NoRoom { .. }) => self.make_room(verifier)?,
-            Err(LogError::Poisoned { .. }) if self.has_failed => {}
-            Err(error) => return Err(error.to_string()),
         }
         Ok(())
     }
@@ -259,6 +250,7 @@ impl World {
         };
         self.device.complete(id);
         self.crash(verifier)?;
+        self.flush_behind(&flight, verifier)?;
         let finished = self.log().finish(&flight, Ok(()), Duration::ZERO);
         finished.map_err(|error| error.to_string())?;
         self.acknowledge();
@@ -306,9 +298,8 @@ impl World {
             Ok(()) => {
                 self.crash(verifier)?;
                 // All that joined before is, too.
-                self.acknowledge();
+                self.acknowledge_first(self.tickets.len());
                 self.oracle.acknowledge();
-                assert!(self.tickets.is_empty());
                 Ok(())
             }
             Err(LogError::NoRoom { .. }) => {
@@ -391,12 +382,15 @@ impl World {
     }
 
     fn write_back(&mut self, volume: u32) -> Result<(), String> {
-        let text = |error: LogError| error.to_string();
         self.maintenance = match std::mem::replace(&mut self.maintenance, Maintenance::None) {
             Maintenance::None => Maintenance::RoundBegun(self.log().begin_round(volume)),
             Maintenance::RoundBegun(mut round) => {
-                self.log().write_round(&mut round).map_err(text)?;
-                Maintenance::RoundWritten(round)
+                match self.log().write_round(&mut round) {
+                    Ok(()) => Maintenance::RoundWritten(round),
+                    // What a failed flush left in doubt is brought to no disk.
+                    Err(LogError::Poisoned { .. }) if self.has_failed => Maintenance::None,
+                    Err(error) => return Err(error.to_string()),
+                }
             }
             Maintenance::RoundWritten(round) => {
                 match self.log().finish_round(round) {
@@ -411,7 +405,6 @@ impl World {
     }
 
     fn recycle(&mut self) -> Result<(), String> {
-        let text = |error: LogError| error.to_string();
         self.maintenance = match std::mem::replace(&mut self.maintenance, Maintenance::None) {
             Maintenance::None => match self.log().begin_recycling() {
                 Ok(Some(recycling)) => Maintenance::Cleaning(recycling),
@@ -420,8 +413,11 @@ impl World {
                 Err(error) => return Err(error.to_string()),
             },
             Maintenance::Cleaning(mut recycling) => {
-                self.log().clean_segment(&mut recycling).map_err(text)?;
-                Maintenance::Carrying(recycling)
+                match self.log().clean_segment(&mut recycling) {
+                    Ok(_) => Maintenance::Carrying(recycling),
+                    Err(LogError::Poisoned { .. }) if self.has_failed => Maintenance::None,
+                    Err(error) => return Err(error.to_string()),
+                }
             }
             Maintenance::Carrying(recycling) => self.carry_or_release(recycling)?,
             // The next group says so as well.
@@ -581,15 +577,17 @@ impl World {
 
     /// The incarnation ends: closed in order, killed, or by a power cut.
     pub fn end(mut self, rng: &mut fastrand::Rng) -> Result<Crash, String> {
-        let is_idle = self.flights.is_empty() && self.tickets.is_empty() && !self.has_failed;
+        let is_written = self.written == self.tickets.len();
+        let is_idle = self.flights.is_empty() && is_written && !self.has_failed;
         if is_idle && rng.u8(..4) == 0 {
             if rng.bool() {
                 self.write_points()?;
             }
             let log = self.log.take().expect("it is open");
             log.close().map_err(|error| error.to_string())?;
+            self.acknowledge_first(self.written);
         }
-        let disks: Vec<DiskState> = self.disks.iter().map(|disk| disk.state()).collect();
+        let disks = self.disk_states();
         let is_killed = rng.bool();
         let left = Left::of(&self.device.state(), &disks, is_killed, (rng, self.unit));
         Ok(Crash {

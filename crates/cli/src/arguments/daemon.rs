@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use forebay_command::disks::DiskSettings;
 use forebay_command::{LogFormat, LogLevel, Trust, size};
 
@@ -37,6 +37,15 @@ pub struct ServeOptions {
     /// The settings on the command line.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// What is done with a directory whose newest data is in a pool that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PoolIsLost {
+    /// It is not served: exit code 8.
+    Refuse,
+    /// Its content is set aside, as DATA.stale-SECONDS beside it, and it is served empty.
+    Empty,
 }
 
 /// A directory to serve.
@@ -79,6 +88,10 @@ pub struct MountArguments {
     /// eighth of the daemon's descriptors].
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub open_files_per_user: Option<u32>,
+    /// What is done where the newest data of the files is in a pool that is lost. `empty` is for members of engines that rebuild what an
+    /// empty one lacks, HDFS's data nodes say: never for etcd or NATS, whose members must not forget their votes.
+    #[arg(long, value_enum, default_value_t = PoolIsLost::Refuse, conflicts_with = "accept_stale")]
+    pub when_pool_is_lost: PoolIsLost,
     /// Give up system calls that the daemon never needs; without root it stays off [default: on].
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub sandbox: Option<Switch>,
@@ -208,6 +221,9 @@ pub struct FlushOptions {
     /// The backing to drain to, where no daemon has it.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
+    /// The pool on an SSD between the pool and the backing, as serve had it.
+    #[arg(long, value_name = "POOL", requires = "backing")]
+    pub behind: Option<PathBuf>,
     /// How the pool is opened.
     #[command(flatten)]
     pub opening: Opening,

@@ -1,7 +1,7 @@
 //! `forebay create`: a new pool, and a statement of what its medium survives.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forebay::{Medium, Pool, PoolOptions, SsdStats};
 use forebay_command::{Failure, output, private_directory, size};
@@ -39,7 +39,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         .witness(options.witness.clone());
     let (medium, why_mapped) = match options.medium {
         Some(medium) => (medium.medium(), None),
-        None => Pool::usual_medium(&pool_options),
+        None => Pool::usual_medium(&pool_options)?,
     };
     let pool_options = pool_options.medium(medium);
     if medium == Medium::Ssd {
@@ -71,7 +71,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     }
     output::line(&format!(
         "created {}: room for {} blocks of {}",
-        options.pool.display(),
+        named(&options.pool),
         stats.slots,
         size::shown(u64::from(stats.block_bytes))
     ));
@@ -89,6 +89,14 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         output::line(&line);
     }
     Ok(())
+}
+
+/// The pool as it was named; of a name of a disk that is a link, also the disk that it leads to.
+fn named(pool: &Path) -> String {
+    match pool.is_symlink().then(|| pool.canonicalize()) {
+        Some(Ok(disk)) => format!("{} ({})", pool.display(), disk.display()),
+        _ => pool.display().to_string(),
+    }
 }
 
 /// A new file of an SSD pool is written once, which takes a while if it is large.

@@ -1,6 +1,8 @@
 //! `forebay flush`: everything dirty goes to its backing, through the daemon or, on an idle pool, here.
 
-use forebay::Backing;
+use std::sync::Arc;
+
+use forebay::{Backing, Volume};
 use forebay_command::{Failure, output, progress};
 use forebay_serve::{Client, Request, control_path};
 use serde_json::json;
@@ -8,6 +10,7 @@ use serde_json::json;
 use crate::arguments::FlushOptions;
 use crate::idle_pool;
 use crate::requests::Flush;
+use crate::stack::{self, Attached, PoolBehind};
 
 /// Drains the pool, or one disk of it.
 pub fn run(options: &FlushOptions) -> Result<(), Failure> {
@@ -26,15 +29,28 @@ pub fn run(options: &FlushOptions) -> Result<(), Failure> {
             pool.display()
         )));
     };
+    let behind = options.behind.clone();
+    let behind = behind.map(|path| PoolBehind::open(path, options.opening.runtime()));
+    let behind = behind.transpose()?;
     let pool = idle_pool::open(&options.pool, options.opening.runtime())?;
     let backing = Backing::file(backing)?;
-    let volume = match options.accept_stale {
-        true => pool.attach_stale(backing)?,
-        false => pool.attach(backing)?,
+    let attached = match (&behind, options.accept_stale) {
+        (None, false) => Attached {
+            volume: pool.attach_to_flush(backing)?,
+            lower: None,
+        },
+        (behind, accepts_stale) => stack::attach(&pool, behind.as_ref(), backing, accepts_stale)?,
     };
+    let Attached { volume, lower } = attached;
     volume.flush()?;
-    drop(volume);
+    lower.as_ref().map_or(Ok(()), Volume::flush)?;
+    drop((volume, lower));
     pool.close()?;
+    if let Some(behind) = behind {
+        let pool = Arc::into_inner(behind.pool);
+        pool.expect("the pool in front had it, and is closed")
+            .close()?;
+    }
     output::object(&json!({"flushed": true}), options.json);
     Ok(())
 }

@@ -10,7 +10,7 @@ use forebay::internals::{
     FoundMark, Mark, MarkFiles, MarkState, PoolSide, Stage, StaleRefusal, classify, classify_file,
     classify_size, utc,
 };
-use forebay::{BackingIdentity, MarkPlace, Pool};
+use forebay::{BackingIdentity, MarkPlace, Pool, RegionOptions};
 use forebay_command::{Failure, json_path, output};
 use forebay_files::VOLUME_PREFIX;
 use serde_json::{Value, json};
@@ -46,13 +46,37 @@ enum State {
     Stale(String),
 }
 
+impl State {
+    /// How a backing stands that has two pools in front of it, one in front of the other.
+    fn and(self, other: State) -> State {
+        match (self, other) {
+            (State::Stale(why), _) | (_, State::Stale(why)) => State::Stale(why),
+            (State::Whole, State::Whole) => State::Whole,
+            _ => State::Open,
+        }
+    }
+}
+
 fn show_backing(backing: &Path, options: &InfoOptions) -> Result<(), Failure> {
     let named = |error: std::io::Error| Failure::Failed(format!("{}: {error}", backing.display()));
     let path = std::fs::canonicalize(backing).map_err(named)?;
     let place = MarkFiles::of_path(&path).map_err(named)?;
     let found = FoundMark::of(&place.read().map_err(named)?);
+    let front = FoundMark::of(&place.in_front().read().map_err(named)?);
     let identity = identity_of(path.clone()).map_err(named)?;
-    let state = state_of(&identity, &found, options);
+    let region = options.opening.trust.region();
+    // The pool that is named may be the one in front.
+    let names_front = is_pool_of(&front, &options.pool, &region);
+    let is_open = |mark: &Mark| mark.state == MarkState::Open;
+    let has_front = names_front || front == FoundMark::Damaged || front.mark().is_some_and(is_open);
+    let behind = match names_front {
+        true => &[],
+        false => options.pool.as_slice(),
+    };
+    let mut state = state_of(&identity, &found, behind, &region);
+    if has_front {
+        state = state.and(state_of(&identity, &front, &[], &region));
+    }
     let since = found.mark().map(|mark| utc(mark.since_unix_s));
     let (word, why) = match &state {
         State::Whole => ("whole", None),
@@ -63,6 +87,9 @@ fn show_backing(backing: &Path, options: &InfoOptions) -> Result<(), Failure> {
         let report = json!({"state": word, "why": why});
         let mut report = json_path::with(report, "backing", &path);
         report["mark"] = found.mark().map_or(Value::Null, report_of);
+        if has_front {
+            report["front_mark"] = front.mark().map_or(Value::Null, report_of);
+        }
         output::object(&report, true);
     } else {
         let since = since.filter(|_| why.is_some());
@@ -98,20 +125,35 @@ fn identity_of(path: PathBuf) -> io::Result<BackingIdentity> {
     })
 }
 
-fn state_of(identity: &BackingIdentity, found: &FoundMark, options: &InfoOptions) -> State {
+/// Whether a mark names this pool.
+fn is_pool_of(found: &FoundMark, pool: &[PathBuf], region: &RegionOptions) -> bool {
+    let Some(mark) = found.mark() else {
+        return false;
+    };
+    let (present, _) = idle_pool::split(pool);
+    let sides = Pool::sides(&present, region);
+    sides.is_ok_and(|sides| sides.iter().any(|(_, side)| side.pool == mark.pool))
+}
+
+fn state_of(
+    identity: &BackingIdentity,
+    found: &FoundMark,
+    named: &[PathBuf],
+    region: &RegionOptions,
+) -> State {
     if *found == FoundMark::Damaged {
         return State::Stale(String::from("its mark is damaged, or of a later version"));
     }
     let mark = found.mark();
     let is_open = mark.is_some_and(|mark| mark.state == MarkState::Open);
-    let is_named = !options.pool.is_empty();
+    let is_named = !named.is_empty();
     let pool = match (is_named, mark) {
-        (true, _) => options.pool.clone(),
+        (true, _) => named.to_vec(),
         (false, Some(mark)) => vec![mark.pool_path.clone()],
         (false, None) => return State::Whole,
     };
     let (present, _) = idle_pool::split(&pool);
-    let sides = match Pool::sides(&present, &options.opening.trust.region()) {
+    let sides = match Pool::sides(&present, region) {
         Ok(sides) => sides,
         // Any new pool may have it.
         Err(_) if !is_named && !is_open => return State::Whole,

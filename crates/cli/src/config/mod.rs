@@ -55,6 +55,9 @@ pub struct Settings {
     #[arg(long, value_name = "PATH")]
     #[serde(deserialize_with = "one_or_many")]
     pub pool: Vec<PathBuf>,
+    /// A pool on an SSD between this pool and its disks: what leaves the one goes to the other, and from there to the disks.
+    #[arg(long, value_name = "POOL")]
+    pub behind: Option<PathBuf>,
     /// Where the witness of a mirror is now, if it was moved.
     #[arg(long, value_name = "FILE")]
     pub witness: Option<PathBuf>,
@@ -266,6 +269,7 @@ impl Settings {
 
     fn resolve(&mut self, folder: &Path) {
         let single = [
+            &mut self.behind,
             &mut self.witness,
             &mut self.backing,
             &mut self.fuse,
@@ -310,6 +314,7 @@ impl Settings {
         };
         Settings {
             pool: list(self.pool, file.pool),
+            behind: self.behind.or(file.behind),
             witness: self.witness.or(file.witness),
             trust_owner: self.trust_owner || file.trust_owner,
             backing: self.backing.or(file.backing),

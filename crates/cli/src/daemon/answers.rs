@@ -163,8 +163,10 @@ fn flush(
     };
     for served in served {
         let mut watcher = |drain: &DrainProgress| watch(progress, drain);
-        let flushed = served.behind.volume.flush_watched(&mut watcher);
-        flushed.map_err(core_refusal)?;
+        for volume in served.behind.volumes() {
+            let flushed = volume.flush_watched(&mut watcher);
+            flushed.map_err(core_refusal)?;
+        }
     }
     Ok(json!({"flushed": true}))
 }

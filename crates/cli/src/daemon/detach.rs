@@ -68,13 +68,23 @@ pub(super) fn detach(
     // While it is served: this takes the time, and can be called off.
     let volume = &served.behind.volume;
     let mut watcher = |drain: &DrainProgress| watch(progress, drain);
-    volume.flush_watched(&mut watcher).map_err(core_refusal)?;
+    for volume in served.behind.volumes() {
+        volume.flush_watched(&mut watcher).map_err(core_refusal)?;
+    }
     let closed = close_front_ends(service, &served)?;
     service.disks.forget(&served);
     let detached = pool.detach_watched(volume.clone(), &mut watcher);
     if let Err(error) = detached {
         let refusal = closed.reopen(service, &served, core_refusal(error));
         service.disks.add(Arc::clone(&served));
+        return Err(refusal);
+    }
+    // What the pool in front let go is all that was not flushed. It cannot be called off any more.
+    if let Err(error) = service.detach_behind(&served.behind) {
+        let mut refusal = core_refusal(error);
+        let left = "; the disk has left the pool in front, and the one behind has what the disk lacks: end the daemon and \
+                    serve the disk again, with both or with the pool behind alone";
+        refusal.message.push_str(left);
         return Err(refusal);
     }
     let result = json!({"detached": served.name});

@@ -19,6 +19,7 @@ mod report;
 mod sandbox;
 mod scrub;
 mod service;
+mod set_aside;
 pub mod unmounter;
 mod watch;
 
@@ -36,6 +37,7 @@ use forebay_serve::{ControlServer, DiskOptions, Transport, control_path};
 
 use crate::arguments::ServeOptions;
 use crate::config::{Settings, Switch};
+use crate::stack::PoolBehind;
 use crate::{idle_pool, members};
 use answers::Answers;
 use confinement::Confinement;
@@ -54,6 +56,10 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     notifier.send("STATUS=Opening the pool");
 
     let (sender, events) = channel();
+    // Recovered before any block of the pool in front is written back to it.
+    let behind = settings.behind.clone();
+    let behind = behind.map(|path| PoolBehind::open(path, behind_options(&settings)));
+    let behind = behind.transpose()?;
     let pool = open_pool(&settings, options.without_missing)?;
     let disk_options = DiskOptions {
         transport: settings.transport.map_or(Transport::Auto, Transport::from),
@@ -69,6 +75,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let disks = Disks::new(disk_options, vhost, sender.clone());
     let service = Arc::new(Service::new(
         (pool, settings.pool.clone()),
+        behind,
         disks,
         confinement,
     ));
@@ -98,12 +105,23 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
             Some(watch::Seen::new(service.pool.stats(), members))
         }
     });
+    let watch_behind = service.behind.as_ref().map(|_| {
+        let service = Arc::downgrade(&service);
+        watch::start(move || {
+            let service = service.upgrade()?;
+            let behind = service.behind.as_ref()?;
+            let members = members::of(&behind.pool, std::slice::from_ref(&behind.given));
+            Some(watch::Seen::new(behind.pool.stats(), members))
+        })
+    });
     notifier.watch({
         let service = Arc::downgrade(&service);
         move || {
-            service
-                .upgrade()
-                .is_some_and(|service| !service.pool.stats().poisoned)
+            service.upgrade().is_some_and(|service| {
+                let behind = service.behind.as_ref().map(|behind| &behind.pool);
+                let mut pools = std::iter::once(&service.pool).chain(behind);
+                pools.all(|pool| !pool.stats().poisoned)
+            })
         }
     });
 
@@ -114,7 +132,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     drop(control_server);
     service.end_rebuild();
     // It may be looking at the pool, which is closed when no thread does, or begin a scrub.
-    drop(watch);
+    drop((watch, watch_behind));
     service.scrub.stop(&service.pool);
     if let Some(regions) = service.regions.lock().take() {
         regions.stop();
@@ -200,13 +218,21 @@ fn open_pool(settings: &Settings, without_missing: bool) -> Result<Pool, Failure
     Ok(pool)
 }
 
+/// Of the pool between it and the disks, settings are as they are by default.
+fn behind_options(settings: &Settings) -> RuntimeOptions {
+    RuntimeOptions::default().region(region_options(settings))
+}
+
+fn region_options(settings: &Settings) -> RegionOptions {
+    RegionOptions::default().trust_owner(settings.trust_owner)
+}
+
 /// What is read ahead of a run at most, where nothing else is said.
 const READ_AHEAD_BYTES: u64 = 4 << 20;
 
 fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
-    let region = RegionOptions::default().trust_owner(settings.trust_owner);
     let mut options = RuntimeOptions::default()
-        .region(region)
+        .region(region_options(settings))
         .witness(settings.witness.clone());
     let per_mille = |percent: u8| u32::from(percent) * 10;
     if let Some(low) = settings.dirty_low {
@@ -344,10 +370,9 @@ fn close(mut service: Arc<Service>) {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    let Some(pool) = service.into_pool() else {
-        return;
-    };
-    if let Err(error) = pool.close() {
-        tracing::error!(%error, "the pool was not closed in order; its next opening recovers it");
+    for pool in service.into_pools() {
+        if let Err(error) = pool.close() {
+            tracing::error!(%error, "a pool was not closed in order; its next opening recovers it");
+        }
     }
 }

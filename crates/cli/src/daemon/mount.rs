@@ -16,8 +16,9 @@ use forebay_files::FileBufferOptions;
 use forebay_mount::{FileMount, MountOptions};
 use forebay_serve::mount_point::MountIdentity;
 
+use super::set_aside::SetAside;
 use super::{sandbox, watch};
-use crate::arguments::MountArguments;
+use crate::arguments::{MountArguments, PoolIsLost};
 use crate::config::Switch;
 
 /// The number that the mount's end is told with; there is one mount.
@@ -41,25 +42,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
             let _ = sender.send(Event::Unmounted(THE_MOUNT));
         }
     };
-    let mount = FileMount::new(
-        &arguments.data,
-        &arguments.directory,
-        &FileBufferOptions::new(&arguments.pool).runtime(
-            arguments
-                .trust
-                .runtime()
-                .accept_stale(arguments.accept_stale),
-        ),
-        &MountOptions {
-            transport: arguments.transport.into(),
-            threads: usize::from(arguments.threads),
-            writeback_cache: arguments.writeback_cache,
-            keeps_cores_awake: !arguments.cores_may_sleep,
-            open_files_per_user: arguments.open_files_per_user.map(|limit| limit as usize),
-        },
-        on_end,
-    )
-    .map_err(Failure::of_files)?;
+    let mount = open(arguments, on_end)?;
     let recovery = mount.buffer().recovery();
     for complaint in &recovery.complaints {
         tracing::warn!("{complaint}");
@@ -107,6 +90,55 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
     let signals = Signals::new(mount.identity().clone(), limit);
     serve_until_end(mount, (&events, sender), &notifier, signals)
+}
+
+/// The mount; of a directory that is stale, if it is to be served empty then.
+fn open(
+    arguments: &MountArguments,
+    on_end: impl FnOnce() + Clone + Send + Sync + 'static,
+) -> Result<FileMount, Failure> {
+    let stale = match open_as_it_is(arguments, on_end.clone()) {
+        Err(Failure::Stale(why)) if arguments.when_pool_is_lost == PoolIsLost::Empty => why,
+        opened => return opened,
+    };
+    let data = arguments.data.display();
+    let aside = SetAside::new(&arguments.data).map_err(|error| {
+        Failure::Stale(format!(
+            "{stale}; {data} was to be set aside, which is not possible ({error}): empty it by hand"
+        ))
+    })?;
+    match open_as_it_is(arguments, on_end) {
+        Ok(mount) => {
+            tracing::warn!(content = %aside.beside.display(), "{stale}: set aside, and served empty");
+            Ok(mount)
+        }
+        Err(failure) => {
+            // A refusal changes nothing.
+            if let Err(error) = aside.undo() {
+                let beside = aside.beside.display();
+                tracing::error!(%error, "the content of {data} stays in {beside}");
+            }
+            Err(failure)
+        }
+    }
+}
+
+fn open_as_it_is(
+    arguments: &MountArguments,
+    on_end: impl FnOnce() + Send + Sync + 'static,
+) -> Result<FileMount, Failure> {
+    let runtime = arguments.trust.runtime();
+    let pool = FileBufferOptions::new(&arguments.pool)
+        .runtime(runtime.accept_stale(arguments.accept_stale));
+    let options = MountOptions {
+        transport: arguments.transport.into(),
+        threads: usize::from(arguments.threads),
+        writeback_cache: arguments.writeback_cache,
+        keeps_cores_awake: !arguments.cores_may_sleep,
+        open_files_per_user: arguments.open_files_per_user.map(|limit| limit as usize),
+    };
+    let (data, directory) = (&arguments.data, &arguments.directory);
+    FileMount::new(data, directory, &pool, &options, on_end).map_err(Failure::of_files)
 }
 
 /// The signals that were heard, and the end that each has made sure of, whatever hangs: dropped, it has come in time.

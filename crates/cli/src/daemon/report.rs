@@ -27,6 +27,9 @@ pub fn stat(service: &Service) -> Value {
             }
         }
     }
+    if let Some(behind) = &service.behind {
+        report["behind"] = pool_report::stat(&behind.pool, std::slice::from_ref(&behind.given));
+    }
     report["regions"] = match service.regions.lock().as_ref() {
         Some(regions) => regions.stat(),
         None => json!([]),

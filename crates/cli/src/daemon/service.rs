@@ -16,13 +16,23 @@ use parking_lot::{Mutex, MutexGuard};
 use super::confinement::Confinement;
 use super::regions::Regions;
 use super::scrub::Scrub;
+use crate::stack::{self, Attached, PoolBehind};
 
 /// What is behind a disk.
 pub struct PoolDisk {
     /// The volume of the pool.
     pub volume: Volume,
+    /// That of the pool behind it, if there is one.
+    pub lower: Option<Volume>,
     /// Makes its backing fail on request, in a test pool.
     pub faults: Option<Arc<FaultyStore>>,
+}
+
+impl PoolDisk {
+    /// Its volumes, in the order in which what is dirty leaves them.
+    pub fn volumes(&self) -> impl Iterator<Item = &Volume> {
+        std::iter::once(&self.volume).chain(&self.lower)
+    }
 }
 
 /// A disk that is served.
@@ -34,6 +44,8 @@ pub struct Service {
     pub pool: Arc<Pool>,
     /// By which paths it was opened.
     pub given: Vec<PathBuf>,
+    /// A pool between it and the disks.
+    pub behind: Option<PoolBehind>,
     /// Its disks that are served.
     pub disks: Arc<Disks<PoolDisk>>,
     /// The scrub of the pool.
@@ -67,12 +79,14 @@ impl Service {
     /// Serves `disks` of the pool, which was opened by the paths that are given, where it may open their backings.
     pub fn new(
         (pool, given): (Pool, Vec<PathBuf>),
+        behind: Option<PoolBehind>,
         disks: Disks<PoolDisk>,
         confinement: Option<Confinement>,
     ) -> Service {
         Service {
             pool: Arc::new(pool),
             given,
+            behind,
             disks: Arc::new(disks),
             scrub: Scrub::default(),
             regions: Mutex::new(None),
@@ -84,10 +98,21 @@ impl Service {
         }
     }
 
-    /// The pool, which no thread uses any more; none if one does. The front ends of its disks are gone.
-    pub fn into_pool(self) -> Option<Pool> {
-        Arc::into_inner(self.disks)?;
-        Arc::into_inner(self.pool)
+    /// The pools, in the order in which they are closed, which no thread uses any more; those that one does use are left out. The
+    /// front ends of the disks are gone.
+    pub fn into_pools(self) -> impl Iterator<Item = Pool> {
+        // What the one in front has under way must not wait for room that nobody makes.
+        if let Some(behind) = &self.behind {
+            behind.pool.end_waits();
+        }
+        let disks = Arc::into_inner(self.disks);
+        let front = disks.and_then(|_| Arc::into_inner(self.pool));
+        // The one in front has its volumes' backings, and so this pool, until it is closed.
+        let behind = self.behind.map(|behind| behind.pool);
+        let last = move || behind.and_then(Arc::into_inner);
+        front
+            .into_iter()
+            .chain(std::iter::once_with(last).flatten())
     }
 
     /// The right to change which disks are served; a caller that finds it taken is told to try
@@ -170,7 +195,21 @@ impl Service {
         self.disks.ublk.remove(&served.name)?;
         self.pool.detach(served.behind.volume.clone())?;
         self.disks.forget(served);
+        if let Err(error) = self.detach_behind(&served.behind) {
+            tracing::error!(volume = served.name, %error, "it stays attached to the pool behind until the daemon ends");
+        }
         Ok(())
+    }
+
+    /// Takes a disk away from the pool behind, when it has left the one in front.
+    ///
+    /// # Errors
+    /// As [`Pool::detach`]: it stays there, with everything.
+    pub fn detach_behind(&self, disk: &PoolDisk) -> Result<(), forebay::Error> {
+        match (&self.behind, &disk.lower) {
+            (Some(behind), Some(lower)) => behind.pool.detach(lower.clone()),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a file or device that the daemon may not open.
@@ -197,13 +236,15 @@ impl Service {
         }
         let (backing, faults) = open_backing(pool, &settings.backing)?;
         let path = backing.identity().path;
-        let volume = match accepts_stale {
-            true => pool.attach_stale(backing)?,
-            false => pool.attach(backing)?,
-        };
+        let attached = stack::attach(pool, self.behind.as_ref(), backing, accepts_stale)?;
+        let Attached { volume, lower } = attached;
         let identity = ublk_identity(&pool.uuid(), volume.id());
         let disk = MeteredDevice::new(VolumeDevice::new(volume.clone()));
-        let behind = PoolDisk { volume, faults };
+        let behind = PoolDisk {
+            volume,
+            lower,
+            faults,
+        };
         let served = Arc::new(Served::new(name, path, disk, behind, identity));
         self.disks.add(Arc::clone(&served));
         Ok(served)

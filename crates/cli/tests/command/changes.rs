@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -96,11 +97,15 @@ fn a_mount_that_comes_back_is_not_taken_for_the_one_that_went() {
     env.ask(&[&attach[..], &["./second"]].concat());
     // It is unmounted by another process: the daemon goes on with the other one, and ends with
     // that.
+    // What looks at all mounts of the machine may be in it for a moment.
+    let deadline = Instant::now() + Duration::from_secs(30);
     let unmount = |name: &str| {
-        let unmounted = std::process::Command::new("umount")
-            .arg(env.path(name))
-            .status();
-        assert!(unmounted.unwrap().success());
+        let mut command = std::process::Command::new("umount");
+        command.arg(env.path(name));
+        while !command.status().unwrap().success() {
+            assert!(Instant::now() < deadline, "{name} is in use");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     };
     unmount("second");
     while env.ask(&["stat", "POOL"])["front_ends"]

@@ -30,6 +30,7 @@ mod sandbox;
 mod service;
 mod ssd;
 mod ssd_vhost;
+mod stacked;
 mod test_env;
 mod top;
 mod transports;

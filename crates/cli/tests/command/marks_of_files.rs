@@ -62,6 +62,47 @@ fn length(env: &TestEnv, name: &str) -> u64 {
 }
 
 #[test]
+fn a_directory_whose_pool_is_lost_is_set_aside_and_served_empty_where_that_is_asked_for() {
+    if skips_without_fuse("a_directory_whose_pool_is_lost_is_set_aside") {
+        return;
+    }
+    let env = env();
+    append_and_kill(&env, 20);
+    let empty = [&MOUNT[..], &["--when-pool-is-lost", "empty"]].concat();
+    let beside = || -> Vec<PathBuf> {
+        let entries = fs::read_dir(env.path(".")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let is_stale = |path: &PathBuf| path.to_string_lossy().contains("data.stale-");
+        paths.filter(is_stale).collect()
+    };
+    // A pool that is there is no lost one.
+    env.start(env.command(&empty)).end();
+    assert_eq!(length(&env, "data/file"), 10_000);
+    append_and_kill(&env, 1);
+    fs::rename(env.path("pool"), env.path("old")).unwrap();
+    create_if_missing(&env);
+    let found = fs::metadata(env.path("data")).unwrap();
+    let daemon = env.start(env.command(&empty));
+    assert_eq!(fs::read_dir(env.path("mount")).unwrap().count(), 0);
+    fs::write(env.path("mount/new"), b"new").unwrap();
+    daemon.end();
+    assert_eq!(fs::read(env.path("data/new")).unwrap(), b"new");
+    let [stale_data] = &beside()[..] else {
+        panic!("one directory is set aside");
+    };
+    assert!(fs::metadata(stale_data.join("file")).unwrap().len() >= 10_000);
+    let made = fs::metadata(env.path("data")).unwrap();
+    let rights = |of: &fs::Metadata| (of.mode(), of.uid(), of.gid());
+    assert_eq!(rights(&made), rights(&found));
+    assert_eq!(info(&env), (0, String::from("whole")));
+    // What the old pool has is not of the empty directory: refused, and nothing else is set aside.
+    fs::rename(env.path("old"), env.path("pool")).unwrap();
+    stale(&env.run(&empty), "empty it");
+    assert_eq!(beside().len(), 1);
+    assert_eq!(fs::read(env.path("data/new")).unwrap(), b"new");
+}
+
+#[test]
 fn a_mount_with_a_pool_made_anew_said_ready_and_showed_500_of_10000_bytes() {
     if skips_without_fuse("a_mount_with_a_pool_made_anew") {
         return;

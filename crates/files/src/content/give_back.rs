@@ -77,13 +77,18 @@ impl Content {
     /// Writes what the pool holds to the page cache, waiting for no disk and for no other file, and then
     /// says so in the row: F10.
     ///
-    /// A cut need not be durable before (F7): the pool keeps what is written behind it.
+    /// A cut need not be durable before (F7): the pool keeps what is written behind it. What the pool has must be: the kernel may write
+    /// half of a block, and after a power cut only the pool has it whole.
     fn hand_over(&self, state: &mut State) -> io::Result<()> {
         self.take_back(state)?;
         state.is_handed_over = true;
         let Some(pooled) = &state.pooled else {
             return Ok(());
         };
+        // Where all of it is durable a pool that takes no more writes is no reason to keep the page cache as it was.
+        if self.shared.volume.has_unsynced().map_err(from_pool)? {
+            self.shared.volume.sync().map_err(from_pool)?;
+        }
         let block_bytes = self.shared.volume.block_size() as u64;
         let size_bytes = self.target.size_bytes();
         let mut held = pooled.blocks.to_vec();

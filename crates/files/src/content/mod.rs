@@ -220,7 +220,7 @@ impl Content {
         self.read_state().pooled.is_some()
     }
 
-    /// Whether something of it may be lost in a crash, for all we know.
+    /// Whether something of it that only the backing has may be lost in a crash, for all we know. What the pool has is not meant, synced or not.
     pub(crate) fn is_unsynced(&self) -> bool {
         let state = self.read_state();
         state.passes_through || !state.unsynced.is_empty()

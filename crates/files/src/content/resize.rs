@@ -66,7 +66,7 @@ impl Content {
         written
     }
 
-    /// Puts the size into the file's row, durably.
+    /// Puts the size into the file's row; a sync makes it durable.
     pub(super) fn write_size(&self, pooled: &mut Pooled, size_bytes: u64) -> io::Result<()> {
         let shared = &self.shared;
         let mut transaction = shared.volume.begin();
@@ -74,7 +74,7 @@ impl Content {
             .sizes
             .write_size(&mut transaction, pooled.row, size_bytes)
             .map_err(from_pool)?;
-        transaction.commit().map_err(from_pool)?;
+        transaction.commit_unsynced().map_err(from_pool)?;
         pooled.size_bytes = size_bytes;
         Ok(())
     }

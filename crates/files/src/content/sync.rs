@@ -13,12 +13,37 @@ use crate::mutants::{Mutant, mutated};
 const ABSORBED_AT_ONCE: u64 = 1 << 20;
 
 impl Content {
-    /// Makes everything written so far durable.
+    /// Makes everything written so far durable: what went past the pool, and then, by one flush of an SSD, all that the pool has.
     pub(crate) fn sync(&self, kind: SyncKind) -> io::Result<()> {
         self.unasked_bytes.store(0, Ordering::Relaxed);
-        if !self.needs_sync.load(Ordering::Acquire) {
-            return self.shared.volume.check_durable().map_err(from_pool);
+        if self.needs_sync.load(Ordering::Acquire) {
+            self.sync_past(kind)?;
+            if !self.has_more_in_pool() {
+                return Ok(());
+            }
         }
+        self.sync_pooled()
+    }
+
+    /// Whether the pool may have something that is to survive, and that the backing has not.
+    fn has_more_in_pool(&self) -> bool {
+        let state = self.read_state();
+        let has_any = state.pooled.is_some() || state.may_have_row;
+        has_any && !state.passes_through && !state.is_unlinked
+    }
+
+    /// Makes durable what was written to the pool.
+    fn sync_pooled(&self) -> io::Result<()> {
+        let volume = &self.shared.volume;
+        let synced = match mutated(Mutant::FilesSyncWithoutPool) {
+            true => volume.check_durable(),
+            false => volume.sync(),
+        };
+        synced.map_err(from_pool)
+    }
+
+    /// Absorbs what went past the pool, or makes it durable in the backing.
+    fn sync_past(&self, kind: SyncKind) -> io::Result<()> {
         let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.write_state();
         let unsynced = &state.unsynced;
@@ -130,7 +155,8 @@ impl Content {
                 let len = (end - at).min(ABSORBED_AT_ONCE);
                 bytes.resize(len as usize, 0);
                 self.read_inside(state.pooled.as_ref(), at, &mut bytes)?;
-                self.write_pooled(state, at, &bytes)?;
+                // The sync that this is part of ends with the pool.
+                self.write_pooled(state, at, &bytes, false)?;
                 at += len;
             }
         }

@@ -66,7 +66,7 @@ impl Content {
         let is_pooled = (durable || state.is_hot) && self.join_pool(state);
         let written = if is_pooled {
             state.is_hot = true;
-            self.write_pooled(state, offset, data)
+            self.write_pooled(state, offset, data, durable)
         } else {
             self.write_cold(state, offset, data)
         };
@@ -92,12 +92,13 @@ impl Content {
         }
     }
 
-    /// Writes to the pool, in transactions as large as they may be.
+    /// Writes to the pool, in transactions as large as they may be. The last one makes all of them durable, if they are to be.
     pub(super) fn write_pooled(
         &self,
         state: &mut State,
         offset: u64,
         data: &[u8],
+        durable: bool,
     ) -> io::Result<()> {
         let volume = &self.shared.volume;
         let block_bytes = volume.block_size() as u64;
@@ -111,7 +112,7 @@ impl Content {
         let (mut at, mut rest) = (offset, data);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(limit as usize));
-            self.write_transaction(pooled, at, now)?;
+            self.write_transaction(pooled, (at, now), durable && later.is_empty())?;
             at += now.len() as u64;
             rest = later;
         }
@@ -120,7 +121,12 @@ impl Content {
     }
 
     /// One transaction: the data and the size that the file has with it.
-    fn write_transaction(&self, pooled: &mut Pooled, offset: u64, data: &[u8]) -> io::Result<()> {
+    fn write_transaction(
+        &self,
+        pooled: &mut Pooled,
+        (offset, data): (u64, &[u8]),
+        durable: bool,
+    ) -> io::Result<()> {
         let volume = &self.shared.volume;
         let block_bytes = volume.block_size();
         let shift = block_bytes.trailing_zeros();
@@ -161,7 +167,11 @@ impl Content {
         }
         // Before the commit: a write-back right behind it must not stop at the old end.
         self.target.growing_to(size_bytes);
-        if let Err(error) = transaction.commit() {
+        let committed = match durable {
+            true => transaction.commit(),
+            false => transaction.commit_unsynced(),
+        };
+        if let Err(error) = committed {
             self.target.grown_to(size_before);
             return Err(from_pool(error));
         }
@@ -208,7 +218,7 @@ impl Content {
         }
         if self.target.cut().is_some() {
             // Recovery would cut off what only the backing has.
-            return self.write_pooled(state, offset, data);
+            return self.write_pooled(state, offset, data, false);
         }
         let block_bytes = self.shared.volume.block_size() as u64;
         let end = offset + data.len() as u64;
@@ -222,7 +232,7 @@ impl Content {
             let part_end = (next * block_bytes).min(end);
             let part = &data[(at - offset) as usize..(part_end - offset) as usize];
             match is_held {
-                true => self.write_pooled(state, at, part)?,
+                true => self.write_pooled(state, at, part, false)?,
                 false => self.write_page_cache(state, at, part)?,
             }
             at = part_end;

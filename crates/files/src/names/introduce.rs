@@ -12,6 +12,9 @@ use super::{Inner, Names};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 
+/// So many directories are synced one by one before the whole backing is.
+const DIRECTORIES_SYNCED_ALONE: u32 = 4;
+
 /// Whether an inode is to be found after a crash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
@@ -63,7 +66,8 @@ impl DerefMut for Locked<'_> {
 impl Locked<'_> {
     /// What others made since the last sync may be lost with them.
     fn must_sync(&self, seen: &Seen) -> bool {
-        seen.made_ns >= self.synced_ns && !self.synced.contains(&seen.identity)
+        let is_durable = seen.made_ns < self.synced_ns && !self.was_left_out(seen.identity.device);
+        !is_durable && !self.synced.contains(&seen.identity)
     }
 }
 
@@ -188,15 +192,21 @@ impl<S: NameSpace> Names<S> {
         id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT).into())
     }
 
-    /// Makes durable what others made. A sync of the whole backing does so for all that was made before.
+    /// Makes durable what others made. A sync of the whole backing does so for all that was made before; but it waits for
+    /// what other programs wrote, too, so a few directories are synced alone.
     pub(super) fn sync_found(&self, handle: &S::Handle, seen: &Seen) -> io::Result<()> {
         if seen.is_directory() {
-            return self.space.sync_inode(handle);
+            if self.lock().syncs_alone(seen.identity.device) {
+                return self.space.sync_inode(handle);
+            }
+            // Nothing else may have been seen of its file system, which is to be synced with the others.
+            self.space.seen(handle)?;
         }
         let now_ns = self.space.now_ns();
         self.space.sync_all()?;
         let mut inner = self.lock();
         inner.synced_ns = inner.synced_ns.max(now_ns);
+        inner.directories_synced = 0;
         Ok(())
     }
 
@@ -354,6 +364,17 @@ impl<S: NameSpace> Names<S> {
 }
 
 impl Inner {
+    /// Whether one more directory that others made, on this device, is to be synced by itself.
+    fn syncs_alone(&mut self, device: u64) -> bool {
+        self.directories_synced += 1;
+        self.directories_synced <= DIRECTORIES_SYNCED_ALONE && !self.was_left_out(device)
+    }
+
+    /// Whether the backing was synced when nothing of this file system had been seen: it was not synced with the rest.
+    fn was_left_out(&self, device: u64) -> bool {
+        self.synced_ns > self.durable_before_ns && !self.file_systems.contains_key(&device)
+    }
+
     /// What the current log knows, the next one knows too from now on, with all its names and the directories on the way
     /// there: what is recorded next relies on them.
     fn introduce_again(&mut self, id: FileId) -> io::Result<()> {

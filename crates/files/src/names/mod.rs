@@ -101,6 +101,10 @@ struct Inner {
     next_logs: u64,
     /// What was made before this moment is durable in the backing.
     synced_ns: i128,
+    /// The same without any sync of ours, of every file system.
+    durable_before_ns: i128,
+    /// Directories that were synced alone since the whole backing was.
+    directories_synced: u32,
     /// The log tells of more than what was there before it.
     has_changes: bool,
     /// Inodes of whose attributes the log may tell what was before a change that it does not tell of.
@@ -142,6 +146,8 @@ impl<S: NameSpace> Names<S> {
                 next_log: None,
                 next_logs: 0,
                 synced_ns: i128::MIN,
+                durable_before_ns: i128::MIN,
+                directories_synced: 0,
                 has_changes: records.iter().any(is_change),
                 loose: BTreeMap::new(),
                 loosenings: 0,
@@ -164,6 +170,18 @@ impl<S: NameSpace> Names<S> {
         let mut inner = self.lock();
         let table = inner.table.clone();
         reconcile::reconcile(&self.space, &table, with_data, &mut inner.recovery_log())
+    }
+
+    /// What recovery made anew, in this try or one that was cut short, is durable when this returns.
+    ///
+    /// # Errors
+    /// The backing's.
+    pub(crate) fn keep_made(&self) -> io::Result<()> {
+        let has_changes = self.lock().has_changes;
+        match has_changes {
+            true => self.space.sync_all(),
+            false => Ok(()),
+        }
     }
 
     /// Makes the backing durable and begins an empty log: nothing recovered is needed any more.
@@ -202,6 +220,7 @@ impl<S: NameSpace> Names<S> {
         }
         inner.introduced = HashSet::from([FileId::ROOT]);
         inner.file_systems = BTreeMap::from([(device, file_system)]);
+        inner.durable_before_ns = durable_before_ns;
         inner.synced_ns = match has_changes {
             true => now_ns,
             false => synced_ns,

@@ -134,6 +134,11 @@ impl NamesRecovery for RealRecovery {
     fn recover(&mut self, with_data: &HashSet<FileId>) -> io::Result<()> {
         let mut reconciled = self.names.recover(with_data)?;
         self.names.restrict(&mut reconciled);
+        if !with_data.is_empty() {
+            // Before any of them gets its data, and the pool forgets it: else the next crash takes the file, and recovery
+            // makes an empty one.
+            self.names.keep_made()?;
+        }
         self.reconciled = Some(reconciled);
         Ok(())
     }

@@ -104,17 +104,23 @@ impl FileDevice {
     /// Why no pool can be made at `path`, in words, as `probe` shows it, an empty file of the same directory; none if one can.
     ///
     /// A durable write is tried: some file systems take direct I/O as a setting and then refuse it.
-    #[must_use]
-    pub fn obstacle(probe: File, path: &Path) -> Option<String> {
+    ///
+    /// # Errors
+    /// Something that another moment may not have: no room, a limit, an error of the disk.
+    pub fn obstacle(probe: File, path: &Path) -> Result<Option<String>> {
         let tried = FileDevice::prepare(probe, path).and_then(|device| {
             device.reserve(PAGE_BYTES as u64)?;
             let written = device.write_durable(0, &[&Pages::zeroed(1)]);
             written.map_err(device.failed("try a durable write beside it"))
         });
-        tried.err().map(|error| match error {
-            LogError::Unsuitable { reason, .. } => reason,
-            error => error.to_string(),
-        })
+        match tried {
+            Ok(()) => Ok(None),
+            Err(LogError::Unsuitable { reason, .. }) => Ok(Some(reason)),
+            Err(LogError::Device { source, .. }) if is_lacking(&source) => Ok(Some(format!(
+                "its file system has no direct, durable writes into room that is reserved ({source})"
+            ))),
+            Err(error) => Err(error),
+        }
     }
 
     fn prepare(file: File, path: &Path) -> Result<FileDevice> {
@@ -259,6 +265,13 @@ impl FileDevice {
             )),
         }
     }
+}
+
+/// Whether a file system says by this that it has no such thing.
+fn is_lacking(error: &io::Error) -> bool {
+    let lacking = [libc::EOPNOTSUPP, libc::ENOSYS, libc::EINVAL, libc::ENOTTY];
+    let number = error.raw_os_error();
+    number.is_some_and(|number| lacking.contains(&number))
 }
 
 /// The same device, opened so that nothing is mounted from it meanwhile; a file as it is.

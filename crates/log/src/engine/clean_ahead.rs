@@ -5,7 +5,9 @@ use super::core::Log;
 use super::maintained::Maintained;
 use super::recycle::Recycling;
 use crate::error::{LogError, Result};
+use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
+use crate::state::Entry;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -44,18 +46,23 @@ impl Log {
     }
 
     /// Nothing is left to be cleaned but what failed before: that is tried again, since no other step comes back to it. False if
-    /// there is nothing that has a backing.
+    /// there is nothing that has a backing. A failure is told only where nothing was brought: else the caller, which pauses after it, would
+    /// hold up the volumes that go on; where nothing is brought it has to pause.
     fn catch_up(&self, maintained: &mut Maintained) -> Result<bool> {
         let behind = maintained.behind();
         let behind: Vec<u32> = behind
             .filter(|volume| self.backing(*volume).is_some())
             .collect();
         let mut failure = None;
+        let progress = self.progress();
         for volume in &behind {
-            // Long ranges first, piece by piece.
+            // Long ranges first, piece by piece; then what is more than a turn takes.
             let caught_up = match self.has_long_ranges(*volume) {
                 true => self.zero_piece(*volume).map(drop),
-                false => self.write_back_whole(maintained, *volume),
+                false => match self.next_piece(maintained, *volume) {
+                    Some(blocks) => self.clean_volume(*volume, (Vec::new(), blocks)),
+                    None => self.write_back_whole(maintained, *volume),
+                },
             };
             match caught_up {
                 Ok(()) => {}
@@ -69,7 +76,43 @@ impl Log {
                 Err(error) => return Err(error),
             }
         }
-        failure.map_or(Ok(!behind.is_empty()), Err)
+        match failure {
+            Some(error) if self.progress() == progress => Err(error),
+            Some(_) => Ok(true),
+            None => Ok(!behind.is_empty()),
+        }
+    }
+
+    /// Of a volume that has more dirty blocks than one turn brings to a backing, the next that are; none if one turn brings all. Blocks that
+    /// fail hold up none: the pieces go through the volume in the order of its blocks, and then from its beginning.
+    fn next_piece(&self, maintained: &mut Maintained, volume: u32) -> Option<Vec<Entry>> {
+        let most = self.options.zeroed_at_once_blocks as usize;
+        loop {
+            let blocks = maintained.take_piece(volume, most, || self.dirty_of(volume))?;
+            // As they are now, which may be somewhere else, and clean.
+            let state = self.lock();
+            let entries = blocks
+                .iter()
+                .filter_map(|block| {
+                    state.table.get(Key {
+                        volume,
+                        block: *block,
+                    })
+                })
+                .filter(|entry| !entry.is_clean());
+            let piece: Vec<Entry> = entries.collect();
+            if !piece.is_empty() {
+                return Some(piece);
+            }
+        }
+    }
+
+    /// The dirty blocks of a volume, by a look through the whole table.
+    fn dirty_of(&self, volume: u32) -> Vec<u64> {
+        let is_dirty = |entry: &Entry| entry.key().volume == volume && !entry.is_clean();
+        let state = self.lock();
+        let dirty = state.table.iter().filter(is_dirty);
+        dirty.map(|entry| entry.key().block).collect()
     }
 
     /// How many of the oldest segments are cleaned.
@@ -126,7 +169,12 @@ impl Log {
     /// # Errors
     /// The device fails or has failed, or the segment's summary is damaged.
     pub fn begin_recycling(&self) -> Result<Option<Recycling>> {
-        let tail = self.lock().tail;
+        let tail = {
+            let mut state = self.lock();
+            // One that was begun in an earlier turn goes no further.
+            state.rescue = None;
+            state.tail
+        };
         let found = self.sealed_segment(tail)?;
         Ok(found.map(|(recycling, _)| recycling))
     }

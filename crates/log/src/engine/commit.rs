@@ -49,6 +49,26 @@ impl Log {
         self.wait(&ticket)
     }
 
+    /// Commits a transaction without making it durable: when it returns, every reader sees it, and a kill of the process leaves it. A
+    /// [`Log::sync`] that begins later makes it durable, as does any later commit that is. After a power cut before that, it is there
+    /// only if all that were committed before it are.
+    ///
+    /// # Errors
+    /// As those of [`Log::commit`].
+    pub fn commit_unsynced(&self, transaction: Transaction) -> Result<()> {
+        let ticket = self.stage_unsynced(transaction)?;
+        self.wait(&ticket)
+    }
+
+    /// As [`Log::stage`], of a transaction that is over when it is written.
+    ///
+    /// # Errors
+    /// As those of [`Log::stage`].
+    pub fn stage_unsynced(&self, mut transaction: Transaction) -> Result<Ticket> {
+        transaction.is_unsynced = true;
+        self.stage(transaction)
+    }
+
     /// Joins a transaction to a group without waiting for it.
     ///
     /// # Errors
@@ -105,14 +125,14 @@ impl Log {
         }
     }
 
-    /// Waits until a transaction that has joined is durable, and leads if no other thread does.
+    /// Waits until a transaction that has joined is durable, or written if it asked for no more, and leads if no other thread does.
     ///
     /// # Errors
     /// A write has failed.
     pub fn wait(&self, ticket: &Ticket) -> Result<()> {
         loop {
             match ticket.outcome() {
-                Some(Outcome::Durable) => return Ok(()),
+                Some(Outcome::Durable | Outcome::Written) => return Ok(()),
                 Some(Outcome::Failed) => {
                     let why = self.lock().poisoned.clone();
                     return Err(self.poisoned(&why.unwrap_or_default()));
@@ -211,6 +231,7 @@ impl Log {
             elements: vec![element],
             pages: Arc::new(pages),
             is_fill: true,
+            is_unsynced: false,
         };
         self.join(&mut state, ready, Class::User).map(Some)
     }
@@ -240,6 +261,7 @@ impl Log {
             elements: vec![element],
             pages: Arc::new(Pages::zeroed(0)),
             is_fill: false,
+            is_unsynced: false,
         };
         self.join(&mut state, ready, Class::Usual)
     }

@@ -1,6 +1,7 @@
 //! The log and its state.
 
 use super::group::{Contents, Group, InFlight};
+use super::rescue::Rescue;
 use super::turns::{Turn, Turns};
 use super::volume_table::VolumeTable;
 use crate::backing::Backing;
@@ -8,7 +9,7 @@ use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::page::PAGE_BYTES;
-use crate::state::{LiveCounts, Pending, Progress, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Pending, Progress, Settled, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -26,7 +27,8 @@ pub struct Options {
     /// Pages of a segment, for `create`; by the device's size if none.
     pub segment_pages: Option<u32>,
     /// Blocks of ranges of zeroes that a backing is to zero in one turn; a longer range is zeroed piece by piece. 64 MiB by default: a
-    /// disk that has to be written with zeroes is done with that in a second or two.
+    /// disk that has to be written with zeroes is done with that in a second or two. So many dirty blocks of a volume that is behind go in
+    /// one turn, too.
     pub zeroed_at_once_blocks: u64,
     /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
     pub is_test: bool,
@@ -87,12 +89,16 @@ pub(crate) struct State {
     pub(crate) flights: VecDeque<InFlight>,
     /// Segments below are gone, as the next record says.
     pub(crate) tail: u64,
-    /// The same, as a durable record says: only these are written over.
-    pub(crate) tail_durable: u64,
+    /// Which groups are durable, and the same as a durable record says: only these segments are written over.
+    pub(crate) settled: Settled,
     /// Segments that stay free beside those that recycling needs.
     pub(crate) kept_back: u64,
+    /// A rescue of several groups that has begun.
+    pub(crate) rescue: Option<Rescue>,
+    /// What has to be carried of the oldest segment had no room: nothing counts on the rest of the head.
+    pub(crate) is_held_up: bool,
     pub(crate) points: CleanPoints,
-    /// The points that a durable record of the head, its header or a summary has.
+    /// The points that a published record of the head, its header or a summary has.
     pub(crate) points_recorded: CleanPoints,
     /// Sequence of the last published element.
     pub(crate) published: u64,
@@ -118,6 +124,8 @@ pub struct Log {
     pub(crate) options: Options,
     pub(crate) state: Mutex<State>,
     pub(crate) backings: RwLock<BTreeMap<u32, Arc<dyn Backing>>>,
+    /// Held over a flush that settles groups: a thread that waits for it meanwhile has usually nothing left to do.
+    pub(crate) flushing: Mutex<()>,
     /// Whose turn it is to write back or recycle.
     pub(crate) turns: Turns,
     /// Segments below were cleaned, but for what is behind. Changed in a turn alone, and read without one: a thread that waits for a turn
@@ -217,13 +225,19 @@ impl Log {
 
     /// Segments that may be written before one is recycled.
     pub fn free_segments(&self) -> u64 {
-        let state = self.lock();
-        state.tail_durable + u64::from(self.geometry.places) - state.next_segment
+        self.lock().free_segments(self.geometry)
     }
 
     /// An error of the device.
     pub(crate) fn failed(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> LogError {
         LogError::of_device(self.device.path(), action)
+    }
+
+    /// The error of a transaction that finds no room.
+    pub(crate) fn no_room(&self) -> LogError {
+        LogError::NoRoom {
+            path: self.device.path().to_owned(),
+        }
     }
 
     /// The error of a poisoned log.

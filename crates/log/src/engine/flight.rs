@@ -1,7 +1,7 @@
 //! A group on its way to the device: one write, and before the first of a segment the summary of the one before.
 
 use super::core::{Log, State};
-use super::group::{Contents, Group, InFlight};
+use super::group::{Contents, Group, InFlight, Settles};
 use crate::device::Device;
 use crate::error::Result;
 use crate::media::{CleanPoints, Record, SegmentHeader, Summary};
@@ -14,20 +14,26 @@ use std::time::{Duration, Instant};
 /// What is to be written for a group. Whoever takes it writes it, and tells the log what came of it.
 pub struct Flight {
     number: u64,
+    /// The summary of the segment before, and whether groups that it lists are to be flushed first.
     seal: Option<(u64, Pages)>,
+    is_flushed_first: bool,
     page: u64,
     /// The segment's header, if it is the first group there, and the record.
     start: Pages,
     blocks: Vec<Arc<Pages>>,
+    settles: Settles,
     is_durable: bool,
 }
 
 impl Flight {
-    /// Writes the summary of the segment before, if it is due. All groups that it lists are durable.
+    /// Writes the summary of the segment before, if it is due. All groups that it lists are durable by then.
     ///
     /// # Errors
     /// The system's.
     pub fn write_seal(&self, device: &dyn Device) -> io::Result<()> {
+        if self.is_flushed_first && !mutated(Mutant::SsdSealListsUnsettled) {
+            device.flush()?;
+        }
         match &self.seal {
             Some((page, pages)) => device.write_durable(*page, &[pages]),
             None => Ok(()),
@@ -55,7 +61,7 @@ impl Flight {
         self.is_durable
     }
 
-    /// Writes it: when that returns, it is durable, whatever else is not.
+    /// Writes it, and flushes behind it if its members wait for that.
     ///
     /// # Errors
     /// The system's.
@@ -63,25 +69,52 @@ impl Flight {
         match self.is_durable {
             true => device.write_durable(self.page, &self.parts()),
             false => device.write(self.page, &self.parts()),
+        }?;
+        self.flush(device)
+    }
+
+    /// The flush behind its write, if there is one: it orders this group and all before it before their acknowledgement.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn flush(&self, device: &dyn Device) -> io::Result<()> {
+        match self.settles == Settles::ByFlush && !mutated(Mutant::SsdAckBeforeFlush) {
+            true => device.flush(),
+            false => Ok(()),
         }
     }
 }
 
-/// Every group is, also one of fills alone: a later group counts only if this one does.
-fn is_durable(group: &Group) -> bool {
+/// Every group whose members wait for it is, also one of fills alone: a later group counts only if this one does.
+fn is_durable(group: &Group, settles: Settles) -> bool {
     let is_plain = mutated(Mutant::SsdFillGroupUnsynced) && group.has_only_fills;
-    !is_plain && !mutated(Mutant::SsdAckBeforeFlush)
+    settles == Settles::ByItself && !is_plain && !mutated(Mutant::SsdAckBeforeFlush)
 }
 
 impl State {
+    /// How a group that is written next becomes durable.
+    fn settles(&self, group: &Group) -> Settles {
+        if group.is_unsynced {
+            return Settles::Later;
+        }
+        let is_gap = |flight: &InFlight| flight.settles == Settles::Later;
+        let has_gap = !self.settled.is_all() && group.seal.is_none();
+        let is_alone = !has_gap && !self.flights.iter().any(is_gap);
+        match is_alone || mutated(Mutant::SsdDurableBehindGap) {
+            true => Settles::ByItself,
+            false => Settles::ByFlush,
+        }
+    }
+
     /// The group to be written next, closed; none if there is none, or if its segment's first write has to wait.
     fn next_group(&mut self, log: &Log) -> Option<Group> {
         if self.poisoned.is_some() || self.flights.len() >= log.options.depth as usize {
             return None;
         }
         let front = self.queue.front()?;
-        // A summary lists durable groups alone.
-        let waits = front.seal.is_some() && !mutated(Mutant::SsdSealListsInFlight);
+        // A summary lists durable groups alone, and a flush orders those writes alone that have returned.
+        let has_seal = front.seal.is_some() && !mutated(Mutant::SsdSealListsInFlight);
+        let waits = has_seal || self.settles(front) == Settles::ByFlush;
         if waits && !self.flights.is_empty() {
             return None;
         }
@@ -102,17 +135,29 @@ impl Log {
             true => CleanPoints::NONE,
             false => state.points_recorded,
         };
+        let settles = state.settles(&group);
         let seal = group.seal.take();
+        let flushed_first =
+            (seal.is_some() && !state.settled.is_all()).then(|| state.settled.begin_flush());
+        // All before a segment's first group are durable when it is written.
+        let settled = match seal.is_some() {
+            true => group.number,
+            false => state.settled.below(),
+        };
         let flight = Flight {
             number: group.number,
+            is_flushed_first: flushed_first.is_some(),
+            settles,
             seal: seal.map(|contents| self.summary(contents, &state, false)),
             page: self.geometry.page_of(group.segment) + u64::from(group.start),
-            start: self.start_of(&group, (tail, points), &recorded),
+            start: self.start_of(&group, (tail, points), (settled, &recorded)),
             blocks: group.members.iter().map(|one| one.pages.clone()).collect(),
-            is_durable: is_durable(&group),
+            is_durable: is_durable(&group, settles),
         };
         state.flights.push_back(InFlight {
             group,
+            settles,
+            flushed_first,
             tail,
             points,
             outcome: None,
@@ -134,8 +179,9 @@ impl Log {
             first_sequence: contents.first_sequence,
             first_group: contents.first_group,
             last_group: contents.last_group,
-            // No segment may say of itself that it is gone.
-            tail: state.tail.min(contents.segment),
+            // A summary is durable before the group that it makes way for. Were that group's tail in it, a crash between the two would
+            // leave the oldest segment gone, and not what the group lets go of. No segment may say of itself that it is gone.
+            tail: state.settled.tail_durable().min(contents.segment),
             points: state.points,
             is_closed,
             elements: contents.elements,
@@ -147,10 +193,11 @@ impl Log {
         &self,
         group: &Group,
         (tail, points): (u64, CleanPoints),
-        recorded: &CleanPoints,
+        (settled, recorded): (u64, &CleanPoints),
     ) -> Pages {
         let record = Record {
             group: group.number,
+            settled,
             first_sequence: group.first_sequence,
             tail,
             points,

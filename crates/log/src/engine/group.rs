@@ -3,6 +3,7 @@
 use super::waiter::Waiter;
 use crate::media::{CleanPoints, Element, Geometry, Shape, record_pages};
 use crate::page::Pages;
+use crate::state::Flushed;
 use std::sync::Arc;
 
 /// A transaction in a group.
@@ -39,6 +40,8 @@ pub(crate) struct Group {
     pub(crate) blocks: usize,
     pub(crate) is_open: bool,
     pub(crate) has_only_fills: bool,
+    /// Nobody waits until it is durable: its members are told when it is written.
+    pub(crate) is_unsynced: bool,
     /// That of the segment before, if this group is the first of its own.
     pub(crate) seal: Option<Contents>,
 }
@@ -56,18 +59,19 @@ impl Group {
             + (self.blocks + blocks) as u32
     }
 
-    /// Whether a transaction of so many elements and blocks has room in it, in a segment that has so many elements already.
+    /// Whether a transaction of so many elements and blocks has room in it, in a segment that has so many elements already, before the page
+    /// `end`.
     pub(crate) fn has_room(
         &self,
         (elements, blocks): (usize, usize),
         before: usize,
-        geometry: Geometry,
+        (geometry, end): (Geometry, u32),
     ) -> bool {
         self.elements + elements <= geometry.group_elements_max()
             && self.blocks + blocks <= geometry.group_blocks_max()
             && self.members.len() < geometry.group_members_max()
             && before + self.elements + elements <= geometry.elements_max()
-            && self.start + self.pages_with(elements, blocks) <= geometry.groups_end()
+            && self.start + self.pages_with(elements, blocks) <= end
     }
 
     /// Nobody joins any more: now every block has its page.
@@ -93,9 +97,23 @@ impl Group {
     }
 }
 
+/// How a group becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settles {
+    /// By its own write, as all before it are, or will be by theirs.
+    ByItself,
+    /// By a flush behind its write, with all before it: a durable write is no barrier, and would leave it behind a gap.
+    ByFlush,
+    /// By some flush later on.
+    Later,
+}
+
 /// A group whose write is under way.
 pub(crate) struct InFlight {
     pub(crate) group: Group,
+    pub(crate) settles: Settles,
+    /// What the flush ahead of it settles, where a summary goes ahead that lists what was not.
+    pub(crate) flushed_first: Option<Flushed>,
     /// What its record says.
     pub(crate) tail: u64,
     pub(crate) points: CleanPoints,

@@ -20,9 +20,13 @@ pub(crate) enum Class {
     User,
     /// What lets go of blocks, a record of clean points.
     Usual,
+    /// What lets go of a volume of which everything is on its backing. It leaves the last free segment, and does not begin the only one
+    /// that a rescue of several groups may begin.
+    Detach,
     /// A block that is carried forward since its backing does not take it; what lets go of a whole volume, or of all that is clean of it.
+    /// It leaves the last free segment. What takes several groups is asked first whether all of them have room.
     Rescue,
-    /// A record that says which segments are gone.
+    /// A record by which a segment comes free.
     Tail,
 }
 
@@ -32,10 +36,32 @@ impl Class {
         match self {
             Class::User => 3 + kept_back,
             Class::Usual => 3,
-            // Blocks may take more room where they are carried to: time and again that would be all there is.
-            Class::Rescue => 2 + kept_back,
+            Class::Rescue if mutated(Mutant::SsdCarriedIntoLastSegment) => 1,
+            Class::Detach | Class::Rescue => 2,
             Class::Tail => 1,
         }
+    }
+
+    /// Segments that must be free behind the one that it joins: else what is to be carried next has the rest of that one alone. Where it
+    /// had no room there, none is kept back for it.
+    fn left_min(self, kept_back: u64) -> u64 {
+        match self {
+            Class::User | Class::Usual => self.free_min(kept_back) - 1,
+            Class::Detach | Class::Rescue | Class::Tail => 0,
+        }
+    }
+
+    /// The page of a segment before which its groups end.
+    fn end(self, geometry: Geometry) -> u32 {
+        match self {
+            Class::Tail => geometry.groups_end(),
+            _ => geometry.carried_end(),
+        }
+    }
+
+    /// Whether it leaves room for a rescue of several groups that has begun. The others join in the turn that the rescue has.
+    fn yields_to_rescue(self) -> bool {
+        matches!(self, Class::User | Class::Usual)
     }
 }
 
@@ -60,6 +86,8 @@ pub(crate) struct Ready {
     pub(crate) elements: Vec<Element>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) is_fill: bool,
+    /// It is over when it is written; some flush later on makes it durable.
+    pub(crate) is_unsynced: bool,
 }
 
 impl State {
@@ -70,17 +98,33 @@ impl State {
         counts: (usize, usize),
         class: Class,
     ) -> Option<&mut Group> {
+        let is_any = mutated(Mutant::SsdSegmentReusedBeforeTail);
+        let kept_back = match self.is_held_up {
+            true => 0,
+            false => self.kept_back,
+        };
+        if self.free_segments(geometry) < class.left_min(kept_back) && !is_any {
+            return None;
+        }
+        let yields = class.yields_to_rescue();
+        if yields && !self.leaves_rescue_room(geometry, counts) {
+            return None;
+        }
         let before = self
             .head
             .as_ref()
             .map_or(0, |head| head.contents.elements.len());
+        let place = (geometry, class.end(geometry));
         let has_room = self
             .queue
             .back()
-            .is_some_and(|group| group.is_open && group.has_room(counts, before, geometry));
+            .is_some_and(|group| group.is_open && group.has_room(counts, before, place));
         if !has_room {
             self.close_last(geometry);
             self.begin_group(geometry, counts, class)?;
+        }
+        if let Some(rescue) = self.rescue.as_mut().filter(|_| yields) {
+            rescue.note_joined(counts.0);
         }
         self.queue.back_mut()
     }
@@ -108,6 +152,7 @@ impl State {
             blocks: 0,
             is_open: true,
             has_only_fills: true,
+            is_unsynced: true,
             seal: None,
         }
     }
@@ -121,7 +166,8 @@ impl State {
     ) -> Option<()> {
         if let Some(head) = &self.head {
             let group = self.new_group(head.contents.segment, head.cursor);
-            if group.has_room(counts, head.contents.elements.len(), geometry) {
+            let place = (geometry, class.end(geometry));
+            if group.has_room(counts, head.contents.elements.len(), place) {
                 self.queue.push_back(group);
                 self.next_group += 1;
                 return Some(());
@@ -129,19 +175,26 @@ impl State {
         }
         let (tail, free_min) = match mutated(Mutant::SsdSegmentReusedBeforeTail) {
             true => (self.tail, 1),
-            false => (self.tail_durable, class.free_min(self.kept_back)),
+            false => (self.settled.tail_durable(), class.free_min(self.kept_back)),
         };
         let segment = self.next_segment;
         let free = tail + u64::from(geometry.places) - segment;
-        if free < free_min {
+        if free < free_min || class == Class::Detach && self.is_next_the_spare(geometry) {
             return None;
         }
+        // S8: once this group is durable, one segment at least is free, for a record of the tail.
+        let left = self.tail + u64::from(geometry.places) - segment - 1;
+        assert!(
+            left >= 1 || mutated(Mutant::SsdCarriedIntoLastSegment),
+            "segment {segment} is the last, and {class:?} frees none"
+        );
         // Whatever was there is gone, and a durable record says so.
         let is_empty = self.live.of_segment(segment) == 0;
         assert!(is_empty, "segment {segment} would be written over blocks");
         let mut group = self.new_group(segment, 0);
         group.seal = self.head.take().map(|head| head.contents);
-        assert!(group.has_room(counts, 0, geometry), "it was checked before");
+        let place = (geometry, class.end(geometry));
+        assert!(group.has_room(counts, 0, place), "it was checked before");
         let contents = Contents {
             segment,
             first_sequence: group.first_sequence,
@@ -258,14 +311,13 @@ impl Log {
         let counts = (ready.elements.len(), ready.pages.count());
         let first_sequence = state.next_sequence;
         let Some(group) = state.open_group(self.geometry, counts, class) else {
-            return Err(LogError::NoRoom {
-                path: self.device.path().to_owned(),
-            });
+            return Err(self.no_room());
         };
         let waiter = Waiter::new();
         group.elements += counts.0;
         group.blocks += counts.1;
         group.has_only_fills &= ready.is_fill;
+        group.is_unsynced &= ready.is_unsynced;
         group.members.push(Member {
             waiter: waiter.clone(),
             pages: ready.pages.clone(),
@@ -318,5 +370,6 @@ fn ready_of(transaction: &mut Transaction) -> Ready {
         elements,
         pages,
         is_fill: false,
+        is_unsynced: transaction.is_unsynced,
     }
 }

@@ -68,7 +68,7 @@ impl Log {
     pub fn may_have(&self, volume: u32, block: u64) -> bool {
         let state = self.lock();
         let key = Key { volume, block };
-        let is_letting_go = state.tail > state.tail_durable;
+        let is_letting_go = state.tail > state.settled.tail_durable();
         state.table.get(key).is_some()
             || state.zeroed.get(key).is_some()
             || state.pending.has_any(key, 1)
@@ -120,7 +120,7 @@ impl Log {
     pub fn room(&self) -> Room {
         let state = self.lock();
         Room {
-            free_segments: state.tail_durable + u64::from(self.geometry.places)
+            free_segments: state.settled.tail_durable() + u64::from(self.geometry.places)
                 - state.next_segment,
             dirty_blocks: state.table.dirty_len() as u64,
             tail: state.tail,

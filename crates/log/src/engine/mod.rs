@@ -1,10 +1,13 @@
 //! The engine: transactions join groups, a group is one durable write, segments are reused oldest first.
 
+mod carry;
 mod clean_ahead;
 mod commit;
 mod core;
 mod create;
+mod fits;
 mod flight;
+mod give_up;
 mod group;
 mod join;
 mod load;
@@ -17,6 +20,7 @@ mod read;
 mod read_many;
 mod recycle;
 mod replay;
+mod rescue;
 mod rest;
 #[cfg(test)]
 mod rest_tests;
@@ -24,6 +28,7 @@ mod round;
 #[cfg(test)]
 mod round_tests;
 mod scan;
+mod sync;
 mod turns;
 mod volume_table;
 mod volumes;

@@ -63,6 +63,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         options,
         state: Mutex::new(state),
         backings: RwLock::new(BTreeMap::new()),
+        flushing: Mutex::new(()),
         turns: Turns::default(),
         cleaned: AtomicU64::new(0),
         has_new_backing: AtomicBool::new(false),
@@ -157,6 +158,8 @@ impl Log {
     /// # Panics
     /// A transaction that was staged is still waited for.
     pub fn close(self) -> Result<()> {
+        // The summary lists what was only written, too.
+        self.sync()?;
         let mut state = self.lock();
         if let Some(why) = &state.poisoned {
             return Err(self.poisoned(why));

@@ -1,13 +1,38 @@
-//! Publishing: what is durable becomes what readers see, in the order of the sequences.
+//! Publishing: what is durable, or written for callers that asked for no more, becomes what readers see, in the order of the sequences.
 
 use super::core::{Log, State};
-use super::group::InFlight;
+use super::group::{InFlight, Settles};
 use super::waiter::{Outcome, Waiter};
 use crate::media::{Element, Shape};
 use crate::mutants::{Mutant, mutated};
 use crate::state::{Entry, ZeroRange};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+
+/// What became of transactions.
+pub(super) type Told = Vec<(Arc<Waiter>, Outcome)>;
+
+/// Tells what became of transactions, and wakes those that wait for it.
+pub(super) fn tell_all(state: MutexGuard<'_, State>, told: Told) {
+    for (waiter, outcome) in &told {
+        waiter.tell(*outcome);
+    }
+    drop(state);
+    for (waiter, _) in &told {
+        waiter.wake();
+    }
+}
+
+/// Whether a mutant publishes groups that others precede.
+fn is_out_of_order() -> bool {
+    let mutants = [
+        Mutant::SsdAckOutOfOrder,
+        Mutant::SsdPublishedOutOfOrder,
+        Mutant::SsdPoisonForgotten,
+        Mutant::SsdDurableBehindGap,
+    ];
+    mutants.into_iter().any(mutated)
+}
 
 impl State {
     /// One element, the newest of all published ones, which stands in that segment. Recovery makes the table of the same.
@@ -50,10 +75,11 @@ impl State {
     }
 
     /// A group whose write has returned.
-    fn publish(&mut self, flight: InFlight) -> Vec<Arc<Waiter>> {
+    fn publish(&mut self, flight: InFlight) -> Told {
+        self.settle_with(&flight);
         let InFlight {
             group,
-            tail,
+            settles,
             points,
             ..
         } = flight;
@@ -74,12 +100,36 @@ impl State {
             || group.first_sequence == self.published + 1;
         assert!(in_order, "groups are published in order");
         self.published += elements.len() as u64;
-        self.tail_durable = self.tail_durable.max(tail);
         self.points_recorded.join(&points);
         self.tallies.groups += 1;
         self.tallies.commits += group.members.len() as u64;
         self.last_company = group.members.len();
-        group.members.into_iter().map(|one| one.waiter).collect()
+        let outcome = match settles {
+            Settles::Later => Outcome::Written,
+            Settles::ByItself | Settles::ByFlush => Outcome::Durable,
+        };
+        let waiters = group.members.into_iter().map(|one| one.waiter);
+        waiters.map(|waiter| (waiter, outcome)).collect()
+    }
+
+    /// What is durable with a group whose write has returned, and the flushes around it.
+    fn settle_with(&mut self, flight: &InFlight) {
+        let number = flight.group.number;
+        if let Some(flushed) = flight.flushed_first {
+            self.settled.settle(flushed);
+        }
+        let is_prefix = self.settled.is_all() || is_out_of_order();
+        self.settled.publish(number, flight.tail);
+        match flight.settles {
+            Settles::Later => return,
+            Settles::ByItself => assert!(
+                is_prefix,
+                "group {number} is durable, and one before it is not"
+            ),
+            Settles::ByFlush => {}
+        }
+        let flushed = self.settled.begin_flush();
+        self.settled.settle(flushed);
     }
 
     /// Whether so many transactions wait for the next group, or it takes no more.
@@ -90,8 +140,8 @@ impl State {
         }
     }
 
-    /// Every group that is durable and that no earlier one holds up.
-    fn publish_durable(&mut self) -> Vec<Arc<Waiter>> {
+    /// Every group whose write has returned and that no earlier one holds up.
+    fn publish_returned(&mut self) -> Told {
         let mut published = Vec::new();
         loop {
             let next = match mutated(Mutant::SsdAckOutOfOrder) {
@@ -113,16 +163,16 @@ impl State {
 
     /// A write has failed: its group is not published, nor is any after it. What is staged stays so, for nobody may build
     /// on what it replaces.
-    fn poison(&mut self, why: &str) -> Vec<Arc<Waiter>> {
+    pub(super) fn poison(&mut self, why: &str) -> Told {
         self.poisoned.get_or_insert_with(|| why.to_owned());
         let under_way = self.flights.drain(..).map(|flight| flight.group);
         let groups = under_way.chain(self.queue.drain(..));
         let members = groups.flat_map(|group| group.members);
-        members.map(|one| one.waiter).collect()
+        members.map(|one| (one.waiter, Outcome::Failed)).collect()
     }
 
     /// What the mutant does instead: only the group that failed is not published.
-    fn forget_failed(&mut self, number: u64) -> Vec<Arc<Waiter>> {
+    fn forget_failed(&mut self, number: u64) -> Told {
         let failed = self
             .flights
             .iter()
@@ -132,7 +182,7 @@ impl State {
         let mut waiters = Vec::new();
         for member in members {
             self.published += member.elements.len() as u64;
-            waiters.push(member.waiter);
+            waiters.push((member.waiter, Outcome::Failed));
         }
         waiters
     }
@@ -143,7 +193,7 @@ impl Log {
     /// wait for it.
     pub(crate) fn note_written(&self, number: u64, written: Result<(), String>, took: Duration) {
         let mut state = self.lock();
-        let (waiters, outcome) = match written {
+        let told = match written {
             Ok(()) => {
                 let flight = state
                     .flights
@@ -154,20 +204,14 @@ impl Log {
                     flight.outcome = Some(true);
                 }
                 state.last_write = took;
-                (state.publish_durable(), Outcome::Durable)
+                state.publish_returned()
             }
             Err(why) if mutated(Mutant::SsdPoisonForgotten) => {
                 drop(why);
-                (state.forget_failed(number), Outcome::Failed)
+                state.forget_failed(number)
             }
-            Err(why) => (state.poison(&why), Outcome::Failed),
+            Err(why) => state.poison(&why),
         };
-        for waiter in &waiters {
-            waiter.tell(outcome);
-        }
-        drop(state);
-        for waiter in &waiters {
-            waiter.wake();
-        }
+        tell_all(state, told);
     }
 }

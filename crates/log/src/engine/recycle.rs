@@ -9,9 +9,9 @@ use super::join::{Class, Ready};
 use super::waiter::Ticket;
 use super::write_back::not_written_back;
 use crate::error::{LogError, Result};
-use crate::media::{Element, Key, Shape, Summary};
+use crate::media::{Element, Shape, Summary};
 use crate::mutants::{Mutant, mutated};
-use crate::page::{PAGE_BYTES, Pages};
+use crate::page::Pages;
 use crate::state::{Entry, ZeroRange, take_pieces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,8 +22,10 @@ pub struct Recycling {
     segment: u64,
     elements: Vec<Element>,
     /// Still to be carried forward.
-    carried: Vec<Entry>,
-    zeroes: Vec<ZeroRange>,
+    pub(crate) carried: Vec<Entry>,
+    pub(crate) zeroes: Vec<ZeroRange>,
+    /// Something of it is carried, and all of it has room.
+    pub(crate) is_begun: bool,
 }
 
 impl Recycling {
@@ -34,7 +36,13 @@ impl Recycling {
             elements,
             carried: Vec::new(),
             zeroes: Vec::new(),
+            is_begun: false,
         }
+    }
+
+    /// Its number.
+    pub(crate) fn segment(&self) -> u64 {
+        self.segment
     }
 
     /// The volumes of its elements, each as often as it has one.
@@ -53,7 +61,7 @@ pub(crate) struct Cleaned {
 }
 
 /// How often what is staged may come between before the segment counts as busy.
-const TURNS_MAX: usize = 1000;
+pub(super) const TURNS_MAX: usize = 1000;
 
 impl Log {
     /// Makes the oldest segment free, or takes a step to that; false if there is none but the one that is written. A long range of
@@ -66,11 +74,17 @@ impl Log {
         let Some(mut recycling) = self.begin_recycling()? else {
             return Ok(false);
         };
+        let recycled = self.recycle_begun(&mut recycling);
+        self.lock().rescue = None;
+        recycled
+    }
+
+    fn recycle_begun(&self, recycling: &mut Recycling) -> Result<bool> {
         let (free, progress) = (self.free_pages(), self.progress());
-        let failed = self.clean_segment(&mut recycling)?;
+        let failed = self.clean_segment(recycling)?;
         for _ in 0..TURNS_MAX {
             loop {
-                match self.carry(&mut recycling) {
+                match self.carry(recycling) {
                     Ok(Some(ticket)) => self.wait(&ticket)?,
                     Ok(None) => break,
                     // The backing that fails is what is to be told. Where none does, the next turn has less to carry: at the end nothing.
@@ -83,7 +97,7 @@ impl Log {
                     Err(error) => return Err(error),
                 }
             }
-            if self.release(&recycling) {
+            if self.release(recycling) {
                 let ticket = self.stage_tail()?;
                 self.wait(&ticket)?;
                 // What was carried forward may have taken as much room as came free.
@@ -98,11 +112,9 @@ impl Log {
             // What is staged over its blocks has to be published first. No record of its own: that could take the last segment
             // and free none.
             self.write_one_or_yield()?;
-            self.note_left(&mut recycling);
+            self.note_left(recycling);
         }
-        Err(failed.unwrap_or_else(|| LogError::NoRoom {
-            path: self.device.path().to_owned(),
-        }))
+        Err(failed.unwrap_or_else(|| self.no_room()))
     }
 
     /// Pages that may be written before a segment is recycled.
@@ -229,96 +241,7 @@ impl Log {
 
     /// The blocks and ranges of zeroes that it holds now.
     fn held_by(&self, recycling: &Recycling) -> (Vec<Entry>, Vec<ZeroRange>) {
-        let state = self.lock();
-        let blocks = recycling
-            .elements
-            .iter()
-            .filter_map(|element| state.entry_at(element));
-        (blocks.collect(), state.zeroed.of_segment(recycling.segment))
-    }
-
-    /// Carries some blocks forward, as a transaction of its own; none if nothing is left to be carried.
-    ///
-    /// # Errors
-    /// The device fails, or there is no room.
-    pub fn carry(&self, recycling: &mut Recycling) -> Result<Option<Ticket>> {
-        loop {
-            let most = self.geometry.group_blocks_max();
-            let from = recycling.carried.len().saturating_sub(most);
-            let blocks = recycling.carried.split_off(from);
-            let from = recycling.zeroes.len().saturating_sub(most - blocks.len());
-            let zeroes = recycling.zeroes.split_off(from);
-            if blocks.is_empty() && zeroes.is_empty() {
-                return Ok(None);
-            }
-            if let Some(ticket) = self.carry_some(&blocks, &zeroes)? {
-                return Ok(Some(ticket));
-            }
-        }
-    }
-
-    /// None if there is nothing left of them to be carried, or no room for what may be dropped as well.
-    fn carry_some(&self, blocks: &[Entry], zeroes: &[ZeroRange]) -> Result<Option<Ticket>> {
-        let mut loaded = Vec::with_capacity(blocks.len());
-        for entry in blocks {
-            let mut bytes = Pages::zeroed(1);
-            match self.load_entry(*entry, &mut bytes) {
-                Ok(()) => loaded.push((*entry, bytes)),
-                // The backing has it.
-                Err(LogError::Corrupt { .. } | LogError::Device { .. }) if entry.is_clean() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let mut state = self.lock();
-        let mut pages = Pages::zeroed(0);
-        let mut elements = Vec::new();
-        for (old, bytes) in &loaded {
-            let Some(entry) = state.carried_entry(*old) else {
-                continue;
-            };
-            let page = pages.push();
-            pages.page_mut(page).copy_from_slice(&bytes[..PAGE_BYTES]);
-            elements.push(Element {
-                key: old.key(),
-                shape: Shape::Block {
-                    page: 0,
-                    check: old.check,
-                },
-                is_clean: entry.is_clean(),
-            });
-        }
-        for range in zeroes {
-            if state.pending.has_any(range.first, range.count) {
-                continue;
-            }
-            let parts = state
-                .zeroed
-                .of_element(range.first, range.count, range.sequence);
-            elements.extend(parts.iter().map(|part| Element {
-                key: part.first,
-                shape: Shape::Zero { count: part.count },
-                is_clean: false,
-            }));
-        }
-        elements.truncate(self.geometry.group_elements_max());
-        if elements.is_empty() {
-            return Ok(None);
-        }
-        let is_needed = elements.iter().any(|element| !element.is_clean);
-        let class = match is_needed {
-            true => Class::Rescue,
-            false => Class::User,
-        };
-        state.tallies.carried += pages.count() as u64;
-        let ready = Ready {
-            elements,
-            pages: Arc::new(pages),
-            is_fill: false,
-        };
-        match self.join(&mut state, ready, class) {
-            Err(LogError::NoRoom { .. }) if !is_needed => Ok(None),
-            joined => joined.map(Some),
-        }
+        self.lock().held_by(recycling)
     }
 
     /// Lets go of the clean blocks that it still holds: from the next record on it is gone. False if something dirty is left.
@@ -326,25 +249,7 @@ impl Log {
     /// # Panics
     /// Another segment was recycled meanwhile.
     pub fn release(&self, recycling: &Recycling) -> bool {
-        let (blocks, zeroes) = self.held_by(recycling);
-        let is_dirty = blocks.iter().any(|entry| !entry.is_clean()) || !zeroes.is_empty();
-        if is_dirty && !mutated(Mutant::SsdSegmentReusedDirty) {
-            return false;
-        }
-        let mut state = self.lock();
-        for element in &recycling.elements {
-            if let Some(entry) = state.entry_at(element) {
-                state.evict(entry);
-            }
-        }
-        for range in zeroes {
-            let sequence = Some(range.sequence);
-            state.zeroed.remove(range.first, range.count, sequence);
-        }
-        assert_eq!(state.tail, recycling.segment, "segments go in their order");
-        state.tail = recycling.segment + 1;
-        state.tallies.recycled += 1;
-        true
+        self.lock().release(recycling, None)
     }
 
     /// A record that says which segments are gone, and nothing else.
@@ -368,6 +273,7 @@ impl Log {
             elements: Vec::new(),
             pages: Arc::new(Pages::zeroed(0)),
             is_fill: false,
+            is_unsynced: false,
         };
         self.join(&mut self.lock(), ready, class)
     }
@@ -391,6 +297,41 @@ impl State {
         }
     }
 
+    fn held_by(&self, recycling: &Recycling) -> (Vec<Entry>, Vec<ZeroRange>) {
+        let elements = recycling.elements.iter();
+        let blocks = elements.filter_map(|element| self.entry_at(element));
+        (blocks.collect(), self.zeroed.of_segment(recycling.segment))
+    }
+
+    /// Lets go of what a segment still holds: from the next record on it is gone. False if something dirty is left, but of a volume that the
+    /// next group lets go of.
+    ///
+    /// # Panics
+    /// Another segment was recycled meanwhile.
+    pub(super) fn release(&mut self, recycling: &Recycling, gone: Option<u32>) -> bool {
+        let (blocks, zeroes) = self.held_by(recycling);
+        let dirty = blocks.iter().filter(|entry| !entry.is_clean());
+        let dirty = dirty.map(|entry| entry.key().volume);
+        let mut volumes = dirty.chain(zeroes.iter().map(|range| range.first.volume));
+        let is_dirty = volumes.any(|volume| Some(volume) != gone);
+        if is_dirty && !mutated(Mutant::SsdSegmentReusedDirty) {
+            return false;
+        }
+        for entry in blocks {
+            self.evict(entry);
+        }
+        for range in zeroes {
+            let sequence = Some(range.sequence);
+            self.zeroed.remove(range.first, range.count, sequence);
+        }
+        assert_eq!(self.tail, recycling.segment, "segments go in their order");
+        self.tail = recycling.segment + 1;
+        self.rescue = None;
+        self.is_held_up = false;
+        self.tallies.recycled += 1;
+        true
+    }
+
     /// The entry that an element of a segment made, if it is still there.
     fn entry_at(&self, element: &Element) -> Option<Entry> {
         let Shape::Block { page, .. } = element.shape else {
@@ -398,14 +339,5 @@ impl State {
         };
         let entry = self.table.get(element.key)?;
         (entry.page == page).then_some(entry)
-    }
-
-    /// The entry that a block is carried forward for: it still names the old page, and nothing newer is staged.
-    fn carried_entry(&self, old: Entry) -> Option<Entry> {
-        let key: Key = old.key();
-        let entry = self.table.get(key)?;
-        let is_same = entry.page == old.page || mutated(Mutant::SsdCarriedOverNewer);
-        let is_staged = self.pending.has_any(key, 1) && !mutated(Mutant::SsdCarriedPastPending);
-        (is_same && !is_staged).then_some(entry)
     }
 }

@@ -4,7 +4,7 @@ use super::core::State;
 use super::load::Loads;
 use crate::media::{Element, Geometry};
 use crate::mutants::{Mutant, mutated};
-use crate::state::{LiveCounts, Pending, Progress, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Pending, Progress, Settled, Table, Versions, Zeroed};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -24,8 +24,10 @@ impl State {
             queue: VecDeque::new(),
             flights: VecDeque::new(),
             tail: loads.tail,
-            tail_durable: loads.tail,
+            settled: Settled::new(loads.next_group, loads.tail),
             kept_back: 0,
+            rescue: None,
+            is_held_up: false,
             points: loads.points,
             points_recorded: loads.points,
             published: loads.next_sequence - 1,

@@ -107,8 +107,17 @@ impl Scan<'_> {
         Ok(None)
     }
 
+    /// Groups below were durable before the record was written. An earlier version does not say it: it had so many groups under way as
+    /// the incarnation line says, and no group that was only written.
+    fn settled_before(&self, record: &Record) -> u64 {
+        match record.settled {
+            0 => (record.group + 1).saturating_sub(u64::from(self.line.depth)),
+            settled => settled,
+        }
+    }
+
     /// Refuses a segment in which, behind where group `ended` does not count, one stands that was written only after `ended` was
-    /// durable: so many follow one that is under way, and no more.
+    /// durable.
     pub(crate) fn refuse_later(&self, segment: u64, from: u32, ended: u64) -> Result<()> {
         let end = self.geometry.groups_end();
         for start in (from..end).step_by(SCANNED_PAGES as usize) {
@@ -120,9 +129,9 @@ impl Scan<'_> {
                 if Record::pages_of(self.line.salt, place, page, self.geometry).is_none() {
                     continue;
                 }
-                let group = self.record_at(place)?.map(|record| record.group);
-                let is_later = |group: &u64| *group >= ended + u64::from(self.line.depth);
-                if let Some(group) = group.filter(is_later) {
+                let is_later = |record: &Record| self.settled_before(record) > ended;
+                let later = self.record_at(place)?.filter(is_later);
+                if let Some(group) = later.map(|record| record.group) {
                     return Err(LogError::Damaged {
                         path: self.device.path().to_owned(),
                         found: format!(

@@ -6,10 +6,9 @@
 
 use super::core::Log;
 use super::join::{Class, Ready};
-use super::maintained::Maintained;
 use super::volume_table::VolumeTable;
 use crate::error::{LogError, Result};
-use crate::media::{BLOCK_BITS, Element, Key, Shape, VolumeRow, volume_page, volumes_max};
+use crate::media::{Element, Key, Shape, VolumeRow, volume_page, volumes_max};
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
 use crate::transaction::check;
@@ -106,7 +105,7 @@ impl Log {
         if mutated(Mutant::SsdVolumeFreedWithItsBlocks) {
             return Ok(());
         }
-        self.forget_whole(&mut maintained, number)
+        self.forget_whole(&mut maintained, (number, Class::Detach))
     }
 
     /// Lets go of all blocks of a volume, dirty or not, durably: its backing is lost, and what was not written to it with it.
@@ -114,14 +113,7 @@ impl Log {
     /// # Errors
     /// As those of [`Log::commit`].
     pub fn discard_volume(&self, number: u32) -> Result<()> {
-        self.forget_whole(&mut self.maintain(), number)
-    }
-
-    /// A rescue (S8): it makes room where nothing else does, if the volume's backing does not take what fills the ring.
-    fn forget_whole(&self, maintained: &mut Maintained, number: u32) -> Result<()> {
-        self.forget_alone(number, &[(0, 1 << BLOCK_BITS)], (Class::Rescue, Gone::All))?;
-        maintained.note_gone(number);
-        Ok(())
+        self.forget_whole(&mut self.maintain(), (number, Class::Rescue))
     }
 
     /// Frees a number, of whose volume the pool has nothing any more: its next volume finds nothing of this one.
@@ -181,6 +173,7 @@ impl Log {
                 elements: elements.collect(),
                 pages: Arc::new(Pages::zeroed(0)),
                 is_fill: false,
+                is_unsynced: false,
             };
             let mut state = self.lock();
             if what == Gone::Clean {
@@ -192,26 +185,36 @@ impl Log {
                 }
             }
             let ticket = self.join(&mut state, ready, class)?;
+            if let Some(rescue) = state.rescue.as_mut().filter(|_| class == Class::Rescue) {
+                rescue.next_group();
+            }
             drop(state);
             self.wait(&ticket)?;
         }
         Ok(())
     }
 
-    /// Lets go of the clean blocks of a volume. What takes one record takes it as a rescue does (S8), for a backing that comes back and
-    /// is to take what fills the ring; what takes more leaves as much free as a user's transactions, lest the records use up what a
-    /// rescue needs.
+    /// Lets go of the clean blocks of a volume, as a rescue does (S8), for a backing that comes back and is to take what fills the ring.
+    /// What takes several records leaves two segments free, and is asked first whether all of them have room: records that let go of
+    /// some blocks alone would use up what a rescue needs.
     ///
     /// # Errors
-    /// As those of [`Log::forget`].
+    /// As those of [`Log::forget`]; where there is no room for all of it, nothing is gone.
     pub fn forget_clean(&self, volume: u32) -> Result<()> {
         let _alone = self.maintain();
         let ranges = clean_ranges(&self.spans(volume));
-        let class = match ranges.len() <= self.geometry.group_elements_max() {
-            true => Class::Rescue,
-            false => Class::Usual,
-        };
-        self.forget_alone(volume, &ranges, (class, Gone::Clean))
+        let most = self.geometry.group_elements_max();
+        if ranges.len() > most {
+            let mut state = self.lock();
+            let spare = state.free_segments(self.geometry).saturating_sub(2);
+            let groups = ranges.chunks(most).map(|some| (some.len(), 0));
+            if !state.begin_rescue(self.geometry, (groups.collect(), spare), None) {
+                return Err(self.no_room());
+            }
+        }
+        let gone = self.forget_alone(volume, &ranges, (Class::Rescue, Gone::Clean));
+        self.lock().rescue = None;
+        gone
     }
 
     /// What the pool has of a volume, in its order. A range of zeroes is one, however long.

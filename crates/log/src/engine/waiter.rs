@@ -7,12 +7,16 @@ use std::thread::{self, Thread};
 const WAITING: u8 = 0;
 const DURABLE: u8 = 1;
 const FAILED: u8 = 2;
+const WRITTEN: u8 = 3;
 
 /// What became of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is durable and published.
     Durable,
+    /// It is written and published: readers see it, a kill of the process leaves it, and [`Log::sync`](super::Log::sync) makes it
+    /// durable.
+    Written,
     /// The pool is poisoned. It is not published; after a crash it is there whole or not at all.
     Failed,
 }
@@ -36,6 +40,7 @@ impl Waiter {
     pub(crate) fn tell(&self, outcome: Outcome) {
         let value = match outcome {
             Outcome::Durable => DURABLE,
+            Outcome::Written => WRITTEN,
             Outcome::Failed => FAILED,
         };
         self.outcome.store(value, Ordering::Release);
@@ -50,6 +55,7 @@ impl Waiter {
         match self.outcome.load(Ordering::Acquire) {
             WAITING => None,
             DURABLE => Some(Outcome::Durable),
+            WRITTEN => Some(Outcome::Written),
             _ => Some(Outcome::Failed),
         }
     }

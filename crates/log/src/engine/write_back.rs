@@ -55,6 +55,11 @@ impl Log {
         backing: &dyn Backing,
         (zeroes, mut blocks): (Vec<ZeroRange>, Vec<Entry>),
     ) -> Result<Brought> {
+        // What a backing gets is durable here: after a power cut it would have what the log lacks, and not what came before that.
+        // A pool that takes no writes any more still gives what it has, if all of that is durable.
+        if !self.is_synced() && !mutated(Mutant::SsdBroughtUnsettled) {
+            self.sync_first()?;
+        }
         let mut brought = Brought::default();
         for range in zeroes {
             match backing.zero(range.first.block, range.count) {
@@ -74,6 +79,15 @@ impl Log {
             self.bring_some(backing, some, &mut brought)?;
         }
         Ok(brought)
+    }
+
+    /// A flush that fails is the pool's failure, and not that of the backing for which it was made.
+    fn sync_first(&self) -> Result<()> {
+        self.sync().map_err(|error| {
+            let state = self.lock();
+            let why = state.poisoned.as_deref();
+            why.map_or(error, |why| self.poisoned(why))
+        })
     }
 
     fn bring_some(

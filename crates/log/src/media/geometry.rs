@@ -1,6 +1,6 @@
 //! Where what lies, from the pool's sizes alone.
 
-use super::layout::{self, record_pages};
+use super::layout::{self, record_elements, record_pages};
 
 /// Pages of the largest segment, 16 MiB, and of the smallest that is worth a pool.
 const SEGMENT_PAGES_MAX: u64 = 4096;
@@ -68,6 +68,12 @@ impl Geometry {
         self.segment_pages - self.summary_pages()
     }
 
+    /// Where all groups end but a record of the tail, which has a page of its own: behind what is carried into a segment stands the record by
+    /// which the oldest one comes free, and begins no other.
+    pub(crate) fn carried_end(self) -> u32 {
+        self.groups_end() - 1
+    }
+
     /// Most blocks of a group, and so of a transaction.
     pub(crate) fn group_blocks_max(self) -> usize {
         self.segment_pages as usize / 4
@@ -76,6 +82,17 @@ impl Geometry {
     /// Most elements of a group: so many that its record has no more pages than its blocks may have.
     pub(crate) fn group_elements_max(self) -> usize {
         self.group_blocks_max()
+    }
+
+    /// Elements of a group that is carried forward: no more than a group may have, and so many that its record's pages are full, if each of
+    /// them has more then. So the blocks of a segment have room in another, however they were divided.
+    pub(crate) fn carried_at_once(self) -> usize {
+        let most = self.group_blocks_max();
+        let pages = record_pages(most);
+        match record_elements(pages.saturating_sub(1)) {
+            full if pages > 1 && full * pages as usize > most * (pages as usize - 1) => full,
+            _ => most,
+        }
     }
 
     /// Most transactions of a group.

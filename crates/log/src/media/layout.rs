@@ -23,6 +23,11 @@ pub(crate) const fn record_pages(elements: usize) -> u32 {
     (RECORD_ELEMENTS_AT + elements * ElementLine::BYTES).div_ceil(PAGE_BYTES) as u32
 }
 
+/// Most elements of a record of so many pages.
+pub(crate) const fn record_elements(pages: u32) -> usize {
+    (pages as usize * PAGE_BYTES).saturating_sub(RECORD_ELEMENTS_AT) / ElementLine::BYTES
+}
+
 /// Pages of the summary of so many elements.
 pub(crate) const fn summary_pages(elements: usize) -> u32 {
     (SUMMARY_ELEMENTS_AT + elements * ElementLine::BYTES).div_ceil(PAGE_BYTES) as u32
@@ -112,8 +117,8 @@ media_struct! {
         blocks: u32,
         elements: u32,
         points: u32,
-        reserved_1: u64,
-        reserved_2: u32,
+        settled: u64,
+        reserved: u32,
         crc: u32,
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Record {
     pub(crate) first_sequence: u64,
     /// Segments below this one are gone.
     pub(crate) tail: u64,
+    /// Groups below this one were durable before it was written; 0 of an earlier version, which does not say it.
+    pub(crate) settled: u64,
     /// Those that moved.
     pub(crate) points: CleanPoints,
     /// In the order of their sequences. The blocks of those that have one follow the record in the same order.
@@ -56,6 +58,7 @@ impl Record {
             blocks: self.blocks(),
             elements: self.elements.len() as u32,
             points,
+            settled: self.settled,
             ..RecordLine::default()
         };
         line.encode(pages);
@@ -110,6 +113,7 @@ impl Record {
             group: line.group,
             first_sequence: line.first_sequence,
             tail: line.tail,
+            settled: line.settled,
             points: CleanPoints::decode(line.points, &pages[RecordLine::BYTES..])?,
             elements: elements?,
         };

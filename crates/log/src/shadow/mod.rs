@@ -61,7 +61,7 @@ impl ShadowDevice {
         self.lock().observer = observer;
     }
 
-    /// The next write but so many fails.
+    /// The next write or flush but so many fails.
     pub fn fail(&self, after: u64, fault: Fault) {
         self.lock().fault = Some((after, fault));
     }
@@ -69,7 +69,13 @@ impl ShadowDevice {
     /// As it is now.
     #[must_use]
     pub fn state(&self) -> ShadowState {
-        self.lock().state.clone()
+        self.state_with(|| ()).0
+    }
+
+    /// As it is now, and what `other` makes meanwhile: nothing happens to the device before it returns.
+    pub fn state_with<T>(&self, other: impl FnOnce() -> T) -> (ShadowState, T) {
+        let inner = self.lock();
+        (inner.state.clone(), other())
     }
 
     /// Begins a write.
@@ -93,12 +99,7 @@ impl ShadowDevice {
         let mut inner = self.lock();
         inner.state.fail(id, fault);
         inner.tell();
-        let kind = match fault {
-            Fault::Error | Fault::ErrorButDurable => io::ErrorKind::Other,
-            Fault::Short => io::ErrorKind::WriteZero,
-            Fault::NoSpace => io::ErrorKind::StorageFull,
-        };
-        io::Error::new(kind, "made to fail")
+        error_of(fault)
     }
 
     fn transfer(&self, page: u64, parts: &[&[u8]], is_durable: bool) -> io::Result<()> {
@@ -112,6 +113,15 @@ impl ShadowDevice {
             Some(fault) => Err(self.complete_with(id, fault)),
         }
     }
+}
+
+fn error_of(fault: Fault) -> io::Error {
+    let kind = match fault {
+        Fault::Error | Fault::ErrorButDurable => io::ErrorKind::Other,
+        Fault::Short => io::ErrorKind::WriteZero,
+        Fault::NoSpace => io::ErrorKind::StorageFull,
+    };
+    io::Error::new(kind, "made to fail")
 }
 
 fn pages_of(parts: &[&[u8]]) -> usize {
@@ -158,9 +168,12 @@ impl Device for ShadowDevice {
         self.counters.note_flush();
         let mut inner = self.lock();
         inner.tell();
-        inner.state.flush();
+        let fault = inner.next_fault();
+        if matches!(fault, None | Some(Fault::ErrorButDurable)) {
+            inner.state.flush();
+        }
         inner.tell();
-        Ok(())
+        fault.map_or(Ok(()), |fault| Err(error_of(fault)))
     }
 
     fn counters(&self) -> DeviceCounters {

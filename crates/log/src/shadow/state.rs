@@ -161,6 +161,12 @@ impl ShadowState {
         !self.writes.is_empty()
     }
 
+    /// How many units a power cut could leave as they were durable, or otherwise.
+    #[must_use]
+    pub fn pending_units(&self) -> usize {
+        self.candidates(|_| true).len() * (PAGE_BYTES / self.unit)
+    }
+
     /// What each page that is not settled may be, in the order of the writes.
     fn candidates(
         &self,

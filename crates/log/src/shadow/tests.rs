@@ -34,8 +34,10 @@ fn a_plain_write_is_durable_after_a_flush_and_any_of_it_may_be_before() {
     device.write(2, &[&page(2)]).unwrap();
     assert_eq!(read(&device, 2), 2);
     assert_eq!(after_cuts(&device, 2), BTreeSet::from([0, 1, 2]));
+    assert_eq!(device.state().pending_units(), 8);
     device.flush().unwrap();
     assert_eq!(after_cuts(&device, 2), BTreeSet::from([2]));
+    assert_eq!(device.state().pending_units(), 0);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod pending;
 mod progress;
 mod segments;
+mod settled;
 mod table;
 mod versions;
 mod zeroed;
@@ -10,6 +11,7 @@ mod zeroed;
 pub(crate) use pending::{Newest, Pending};
 pub(crate) use progress::Progress;
 pub(crate) use segments::LiveCounts;
+pub(crate) use settled::{Flushed, Settled};
 pub(crate) use table::{Entry, Table};
 pub(crate) use versions::Versions;
 pub(crate) use zeroed::{ZeroRange, Zeroed, take_pieces};

@@ -4,7 +4,7 @@ use forebay_log::shadow::{Image, ShadowDevice, ShadowState};
 use forebay_log::{Backing, Device, DeviceCounters, Log, Options, PAGE_BYTES, Transaction, create};
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Pages of a segment of the smallest pools.
@@ -80,6 +80,38 @@ impl Device for Unreadable {
     }
     fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
         self.0.write_durable(page, parts)
+    }
+    fn write(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.0.write(page, parts)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+    fn counters(&self) -> DeviceCounters {
+        self.0.counters()
+    }
+}
+
+/// A device that fails all writes after so many durable ones.
+pub struct Dying(pub Arc<ShadowDevice>, pub AtomicU64);
+
+impl Device for Dying {
+    fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+    fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+    fn read(&self, page: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(page, out)
+    }
+    fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let one_less = |left: u64| left.checked_sub(1);
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        match self.1.fetch_update(set, get, one_less) {
+            Ok(_) => self.0.write_durable(page, parts),
+            Err(_) => Err(io::Error::from_raw_os_error(5)),
+        }
     }
     fn write(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {
         self.0.write(page, parts)

@@ -221,8 +221,8 @@ fn a_fill_is_kept_only_if_nothing_came_between() {
     assert_eq!(log.cached_blocks(), 0);
 }
 
-/// A pool with dirty blocks in all segments that may be used, none of which could be cleaned.
-fn behind(log: &forebay_log::Log) -> u64 {
+/// A pool with dirty blocks in all segments that may be used, none of which could be cleaned; with so many of other volumes.
+fn behind(log: &forebay_log::Log, others: u64) -> u64 {
     let mut written = 0;
     while log.commit(one(written, written + 1)).is_ok() {
         written += 1;
@@ -231,7 +231,7 @@ fn behind(log: &forebay_log::Log) -> u64 {
         // Each fails but those that find nothing.
         drop(log.clean_ahead());
     }
-    assert!(log.cleaned_ahead() > 2 && log.dirty_blocks() as u64 == written);
+    assert!(log.cleaned_ahead() > 2 && log.dirty_blocks() as u64 == written + others);
     written
 }
 
@@ -246,7 +246,7 @@ fn clean_all(log: &forebay_log::Log) {
 #[test]
 fn what_was_passed_over_without_a_backing_is_cleaned_when_there_is_one() {
     let log = forebay_log::create(device(SEGMENTS), options()).unwrap();
-    let written = behind(&log);
+    let written = behind(&log, 0);
     let backing = Arc::new(MemoryBacking::default());
     log.attach(1, backing);
     assert_eq!(log.cleaned_ahead(), 0);
@@ -262,11 +262,59 @@ fn what_was_passed_over_without_a_backing_is_cleaned_when_there_is_one() {
 fn what_a_backing_did_not_take_is_written_when_it_does() {
     let (_, backing, log) = small();
     backing.fails.store(true, Ordering::Relaxed);
-    behind(&log);
+    behind(&log, 0);
     backing.fails.store(false, Ordering::Relaxed);
     clean_all(&log);
     assert_eq!(log.dirty_blocks(), 0);
     assert!(!log.clean_ahead().unwrap(), "nothing is left");
+}
+
+#[test]
+fn a_volume_that_is_behind_is_written_back_in_turns() {
+    let few = forebay_log::Options {
+        zeroed_at_once_blocks: 8,
+        ..options()
+    };
+    let log = forebay_log::create(device(SEGMENTS), few).unwrap();
+    let backing = Arc::new(MemoryBacking::default());
+    backing.fails.store(true, Ordering::Relaxed);
+    log.attach(1, backing.clone());
+    let mut left = behind(&log, 0);
+    backing.fails.store(false, Ordering::Relaxed);
+    while left > 0 {
+        assert!(log.clean_ahead().unwrap());
+        let dirty = log.dirty_blocks() as u64;
+        assert!(dirty < left && left - dirty <= 8, "{left} and then {dirty}");
+        left = dirty;
+    }
+    // What was written since the table was looked through would be found now, unless the last turn had all that was left.
+    let looks = (0..3).take_while(|_| log.clean_ahead().unwrap()).count();
+    assert!(looks <= 1, "nothing is left");
+}
+
+#[test]
+fn a_volume_that_goes_on_is_not_held_up_by_one_that_fails() {
+    let few = forebay_log::Options {
+        zeroed_at_once_blocks: 8,
+        ..options()
+    };
+    let log = forebay_log::create(device(SEGMENTS), few).unwrap();
+    let (failing, backing) = <(Arc<MemoryBacking>, Arc<MemoryBacking>)>::default();
+    failing.fails.store(true, Ordering::Relaxed);
+    backing.fails.store(true, Ordering::Relaxed);
+    log.attach(1, backing.clone());
+    log.attach(2, failing);
+    let mut other = Transaction::new();
+    other.write(2, 0, &bytes(0)).unwrap();
+    log.commit(other).unwrap();
+    behind(&log, 1);
+    backing.fails.store(false, Ordering::Relaxed);
+    while log.usage(1).1 > 0 {
+        assert!(log.clean_ahead().unwrap(), "a turn that brought something");
+    }
+    // Where nothing is brought any more the caller is told, and pauses.
+    assert!(log.clean_ahead().is_err());
+    assert_eq!(log.usage(2).1, 1);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 mod counts;
 mod fixtures;
+mod full;
 mod life;
 mod media;
 mod reads;
 mod threads;
+mod unsynced;

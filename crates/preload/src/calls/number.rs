@@ -74,6 +74,11 @@ impl Asked {
                 libc::SYS_lseek => data::lseek(fd, b as i64, c as c_int),
                 libc::SYS_fsync => sync::fsync(fd).into(),
                 libc::SYS_fdatasync => sync::fdatasync(fd).into(),
+                libc::SYS_sync => {
+                    sync::sync();
+                    0
+                }
+                libc::SYS_syncfs => sync::syncfs(fd).into(),
                 libc::SYS_ftruncate => sync::ftruncate(fd, b as i64).into(),
                 libc::SYS_close => descriptor::close(fd).into(),
                 libc::SYS_close_range => {

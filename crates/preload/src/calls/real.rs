@@ -79,6 +79,8 @@ real! {
     lseek(c_int, i64, c_int) -> i64;
     fsync(c_int) -> c_int;
     fdatasync(c_int) -> c_int;
+    sync();
+    syncfs(c_int) -> c_int;
     sync_file_range(c_int, i64, i64, c_uint) -> c_int;
     ftruncate(c_int, i64) -> c_int;
     truncate(Path, i64) -> c_int;

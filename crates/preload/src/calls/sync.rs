@@ -1,4 +1,4 @@
-//! fsync, truncate and fallocate.
+//! fsync, sync, truncate and fallocate.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::io;
@@ -18,7 +18,7 @@ use crate::{buffering, descriptors, table, tally};
 /// Files that were opened unseen and are remembered; more are not counted.
 const COUNTED_MAX: usize = 1024;
 
-fn sync(fd: c_int, kind: SyncKind) -> Option<io::Result<()>> {
+fn sync_file(fd: c_int, kind: SyncKind) -> Option<io::Result<()>> {
     let file = match table::get(fd) {
         Some(file) => file,
         None => {
@@ -63,8 +63,8 @@ fn count_unseen(fd: c_int) {
 
 fn sync_folder(fd: c_int) -> Option<io::Result<()>> {
     let process = active()?;
-    let buffer = process.buffer()?;
     let _inside = Inside::enter();
+    let buffer = process.buffer()?;
     let fd = borrowed(fd);
     let stat = rustix::fs::fstat(fd).ok()?;
     if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() {
@@ -101,7 +101,7 @@ fn path_of(fd: rustix::fd::BorrowedFd<'_>) -> Option<Vec<u8>> {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fsync(fd: c_int) -> c_int {
-    match sync(fd, SyncKind::All) {
+    match sync_file(fd, SyncKind::All) {
         Some(result) => answer(result.map(|()| 0)),
         // SAFETY: takes a number; any descriptor may be asked for.
         None => unsafe { real::fsync()(fd) },
@@ -112,10 +112,45 @@ pub unsafe extern "C-unwind" fn fsync(fd: c_int) -> c_int {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
-    match sync(fd, SyncKind::Data) {
+    match sync_file(fd, SyncKind::Data) {
         Some(result) => answer(result.map(|()| 0)),
         // SAFETY: takes a number; any descriptor may be asked for.
         None => unsafe { real::fdatasync()(fd) },
+    }
+}
+
+/// What the pool has, and the kernel knows nothing of.
+fn sync_pool() -> io::Result<()> {
+    let Some(process) = active() else {
+        return Ok(());
+    };
+    let _inside = Inside::enter();
+    let Some(buffer) = process.buffer() else {
+        return Ok(());
+    };
+    guarded(|| buffer.sync_pool())
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sync() {
+    // It has no way to say so; the next sync of a file does.
+    drop(sync_pool());
+    // SAFETY: takes nothing.
+    unsafe { real::sync()() }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn syncfs(fd: c_int) -> c_int {
+    let pooled = sync_pool();
+    // SAFETY: takes a number; any descriptor may be asked for.
+    let done = unsafe { real::syncfs()(fd) };
+    match pooled {
+        Ok(()) => done,
+        Err(error) => answer(Err(error)),
     }
 }
 

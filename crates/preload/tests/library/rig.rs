@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use forebay::{Pool, PoolOptions};
+use forebay::{Medium, Pool, PoolOptions};
 use tempfile::TempDir;
 
 const POOL_BYTES: u64 = 64 << 20;
@@ -70,21 +70,25 @@ pub fn text(bytes: &[u8]) -> String {
 
 impl Rig {
     pub fn new() -> Rig {
-        let rig = Rig {
-            files: TempDir::new().unwrap(),
-            aside: TempDir::new_in("/dev/shm")
-                .or_else(|_| TempDir::new())
-                .unwrap(),
-        };
-        Pool::create(&PoolOptions::new(rig.pool(), POOL_BYTES))
-            .unwrap()
-            .close()
-            .unwrap();
+        let aside = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
+        Rig::on(aside.unwrap(), Medium::default()).unwrap()
+    }
+
+    /// The same with a pool on an SSD; none where no file of temporary folders can be one.
+    pub fn on_ssd() -> Option<Rig> {
+        let made = Rig::on(TempDir::new().unwrap(), Medium::Ssd);
+        made.inspect_err(|error| println!("skipped: {error}")).ok()
+    }
+
+    fn on(aside: TempDir, medium: Medium) -> forebay::Result<Rig> {
+        let files = TempDir::new().unwrap();
+        let rig = Rig { files, aside };
+        Pool::create(&PoolOptions::new(rig.pool(), POOL_BYTES).medium(medium))?.close()?;
         // A child that another test was starting may have it for a moment.
         while std::fs::File::open(rig.pool()).unwrap().try_lock().is_err() {
             std::thread::yield_now();
         }
-        rig
+        Ok(rig)
     }
 
     pub fn pool(&self) -> PathBuf {

@@ -49,3 +49,28 @@ fn folders_are_synced_by_the_kernel_where_the_log_missed_a_name() {
     // beside the pool, one for the mark that names the pool.
     assert_eq!(rig::text(&found.stdout), "10 0\n", "{}", rig.log());
 }
+
+#[test]
+fn a_sync_of_the_file_system_is_one_of_the_pool() {
+    let (Some(program), Some(counter)) = (rig::compile("ways"), rig::compile("count_syncs")) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let syncs = |times: &str| {
+        let rig = Rig::on_ssd()?;
+        let mut command = rig.preloaded(&counter, &[program, "systems", times]);
+        let output = command.env("COUNTED_FILE", rig.pool()).output().unwrap();
+        let said = rig::text(&output.stdout);
+        match said.trim().split_once(' ') {
+            Some((syncs, "0")) => Some(syncs.parse::<u64>().unwrap()),
+            _ => {
+                println!("skipped systems: no program can be traced here: {said}");
+                None
+            }
+        }
+    };
+    let (Some(few), Some(many)) = (syncs("3"), syncs("12")) else {
+        return;
+    };
+    assert_eq!(many - few, 9, "one for each of the program's");
+}

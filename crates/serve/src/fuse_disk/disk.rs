@@ -17,7 +17,7 @@ const DISK_INODE: INodeNo = INodeNo(2);
 
 /// A device, seen as a directory with one file.
 pub struct Disk<D> {
-    device: D,
+    pub(super) device: D,
     mounted_at: SystemTime,
     owner: (u32, u32),
 }
@@ -126,17 +126,23 @@ impl<D: BlockDevice> Disk<D> {
         read.map_err(|error| report("read", offset, out.len() as u64, &error))
     }
 
-    pub fn write(&self, inode: INodeNo, offset: u64, data: &[u8]) -> io::Result<()> {
+    /// Writes by a descriptor with these flags of `open`: a synchronous one waits until it is durable, as a flush would.
+    pub fn write(&self, inode: INodeNo, offset: u64, data: &[u8], flags: i32) -> io::Result<()> {
         self.check_is_disk(inode)?;
-        let written = self.device.write_at(offset, data);
+        let is_synced = flags & libc::O_DSYNC != 0;
+        let written = match is_synced || !self.device.has_volatile_cache() {
+            true => self.device.write_at(offset, data),
+            false => self.device.write_unsynced_at(offset, data),
+        };
         written.map_err(|error| report("write", offset, data.len() as u64, &error))
     }
 
-    /// Acknowledged writes are durable already: after the first confirmation, `ENOSYS` makes the
+    /// Without a volatile cache acknowledged writes are durable already: after the first confirmation, `ENOSYS` makes the
     /// kernel succeed at once and spares every later fsync the round trip.
     pub fn sync(&self, inode: INodeNo) -> io::Result<()> {
+        let is_last = inode == DISK_INODE && !self.device.has_volatile_cache();
         match self.device.flush() {
-            Ok(()) if inode == DISK_INODE => Err(error_of(libc::ENOSYS)),
+            Ok(()) if is_last => Err(error_of(libc::ENOSYS)),
             Ok(()) => Ok(()),
             Err(error) => Err(report("flush", 0, self.device.size_bytes(), &error)),
         }

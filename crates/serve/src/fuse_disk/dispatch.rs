@@ -31,9 +31,10 @@ impl<D: BlockDevice> Service for Disk<D> {
             }
             opcode::WRITE => {
                 let (_handle, offset) = (arguments.handle()?, arguments.offset()?);
-                let length = arguments.u32()?;
+                let (length, _write_flags) = (arguments.u32()?, arguments.u32()?);
+                let (_owner, flags) = (arguments.u64()?, arguments.i32()?);
                 let data = Fields::new(&request.payload[..request.given]).bytes(length as usize)?;
-                self.write(inode, offset, data)?;
+                self.write(inode, offset, data, flags)?;
                 Answer::new(request.payload).count(length)
             }
             opcode::FSYNC => self.sync(inode).map(|()| 0),

@@ -14,6 +14,7 @@ use fuser::{
 };
 
 use super::disk::{Change, Disk, report};
+use super::waiting::WaitingReads;
 use crate::allocator::no_memory;
 use crate::block_device::{BlockDevice, DeviceError};
 use crate::fuse_ring::Rings;
@@ -32,6 +33,8 @@ pub const ATTRIBUTE_LIFETIME: Duration = Duration::from_secs(1);
 pub struct FuseDisk<D> {
     /// Taken when the session ends, so that the device is released before `on_end` is called.
     disk: Option<Arc<Disk<D>>>,
+    /// Reads that wait for the backing; none where each keeps its thread, as it does where the rings bring them.
+    waiting: Option<WaitingReads>,
     rings: Arc<Rings>,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -60,6 +63,7 @@ impl<D: BlockDevice> FuseDisk<D> {
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> FuseDisk<D> {
         FuseDisk {
+            waiting: None,
             disk: Some(disk),
             rings,
             on_end: Some(Box::new(on_end)),
@@ -105,12 +109,17 @@ impl<D: BlockDevice> Filesystem for FuseDisk<D> {
         ] {
             let _ = config.add_capabilities(capability);
         }
-        self.rings.negotiate(config)
+        self.rings.negotiate(config)?;
+        if !self.rings.are_agreed() {
+            self.waiting = WaitingReads::start(&self.disk().device);
+        }
+        Ok(())
     }
 
     fn destroy(&mut self) {
         // The mount is gone, and with it what the rings' threads wait for.
         self.rings.join();
+        self.waiting = None;
         self.disk = None;
         if let Some(on_end) = self.on_end.take() {
             on_end();
@@ -183,9 +192,16 @@ impl<D: BlockDevice> Filesystem for FuseDisk<D> {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.disk().readable(inode, offset, size) {
-            Ok(length) => self.read_into_reply(offset, length, reply),
-            Err(error) => reply.error(errno(&error)),
+        let length = match self.disk().readable(inode, offset, size) {
+            Ok(length) => length,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        let left = match &self.waiting {
+            Some(waiting) => waiting.take(offset, length, reply),
+            None => Some(reply),
+        };
+        if let Some(reply) = left {
+            self.read_into_reply(offset, length, reply);
         }
     }
 
@@ -197,11 +213,11 @@ impl<D: BlockDevice> Filesystem for FuseDisk<D> {
         offset: u64,
         data: &[u8],
         _write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.disk().write(inode, offset, data) {
+        match self.disk().write(inode, offset, data, flags.0) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(&error)),
         }

@@ -8,6 +8,7 @@
 mod disk;
 mod dispatch;
 mod filesystem;
+mod waiting;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

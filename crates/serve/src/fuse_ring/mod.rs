@@ -95,6 +95,12 @@ impl Rings {
         Ok(())
     }
 
+    /// Whether the kernel agreed to bring requests by them.
+    #[must_use]
+    pub fn are_agreed(&self) -> bool {
+        self.is_agreed.load(Ordering::Relaxed)
+    }
+
     /// Whether this machine and its kernel have what is needed; then the kernel is asked for it.
     fn offer(&self, config: &mut KernelConfig) -> Result<(), String> {
         let said = |what: &str, error: &io::Error| format!("{what}: {error}");
@@ -113,7 +119,7 @@ impl Rings {
     /// # Errors
     /// A thread or a ring cannot be had, or the kernel does not take an entry; the mount is of no use then.
     pub fn start(&self, device: OwnedFd, service: &Arc<impl Service>) -> io::Result<()> {
-        if !self.is_agreed.load(Ordering::Relaxed) {
+        if !self.are_agreed() {
             return Ok(());
         }
         let (cores, device) = (Cores::of_this_machine()?, Arc::new(device));

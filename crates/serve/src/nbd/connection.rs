@@ -24,6 +24,7 @@ use crate::nbd::request::{Operation, Refusal, Request, Rights};
 use crate::nbd::room::Room;
 use crate::nbd::stats::count;
 use crate::nbd::transport::Transport;
+use crate::nbd::waiting::{READS_MAX, WaitingReads};
 
 /// Bytes of a connection's jobs that count as its own; more are taken from the server's memory, so
 /// that clients that exhaust that delay long requests, never the usual short ones.
@@ -111,8 +112,10 @@ pub(crate) fn serve(
             scope,
             inbox,
             replies: ReplyBuffer::default(),
+            waiting: None,
         };
         receiver.run();
+        receiver.close_waiting();
         connection.long.close();
         connection.short.close();
     });
@@ -141,8 +144,13 @@ impl Connection<'_> {
 
     /// The threads of a job.
     fn workers_of(&self, job: &Job) -> &JobQueue<Job> {
-        let is_plain = matches!(job.operation, Operation::Read | Operation::Write);
-        match is_plain && job.request.length <= INLINE_BYTES_MAX {
+        // A flush waits for the pool's device alone, and behind no request that waits for a backing.
+        let is_short = match job.operation {
+            Operation::Flush => true,
+            Operation::Read | Operation::Write => job.request.length <= INLINE_BYTES_MAX,
+            _ => false,
+        };
+        match is_short {
             true => &self.short,
             false => &self.long,
         }
@@ -193,6 +201,8 @@ struct Receiver<'s, 'c> {
     scope: &'s Scope<'s, 'c>,
     inbox: Inbox<'c>,
     replies: ReplyBuffer,
+    /// Made for the first read that is not quick; then there is none inside where the device, or the system, has no such reads.
+    waiting: Option<Option<Arc<WaitingReads>>>,
 }
 
 /// Whether the connection goes on.
@@ -217,6 +227,7 @@ where
                     return;
                 }
             }
+            self.submit_waiting();
             if !self.connection.send(&mut self.replies) {
                 return;
             }
@@ -240,6 +251,10 @@ where
             Ok(operation) if self.is_quick(request, operation) => {
                 self.handle_now(request, operation)
             }
+            Ok(Operation::Read) if self.take_waiting(request) => {
+                self.inbox.consume_request(0);
+                true
+            }
             Ok(operation) => self.hand_over(request, operation),
             Err(refusal) => self.refuse(request, &refusal),
         }
@@ -248,7 +263,11 @@ where
     fn is_quick(&self, request: &Request, operation: Operation) -> bool {
         let connection = self.connection;
         let access = match operation {
-            Operation::Flush => return true,
+            // Where there is a volatile cache it waits for the device.
+            Operation::Flush => {
+                return !connection.has_workers()
+                    || !connection.executor.device.has_volatile_cache();
+            }
             Operation::Read => Access::Read,
             Operation::Write => Access::Write,
             _ => return !connection.has_workers(),
@@ -258,6 +277,47 @@ where
         is_short
             && (!connection.has_workers()
                 || device.is_quick(access, request.offset, u64::from(request.length)))
+    }
+
+    /// Takes a read that is to wait for the device without a worker; false if a worker is to carry it out.
+    fn take_waiting(&mut self, request: &Request) -> bool {
+        if request.length > INLINE_BYTES_MAX || !self.connection.has_workers() {
+            return false;
+        }
+        if self.waiting.is_none() {
+            self.waiting = Some(self.start_waiting());
+        }
+        let waiting = self.waiting.as_ref().and_then(Option::as_ref);
+        waiting.is_some_and(|waiting| waiting.take(request))
+    }
+
+    fn start_waiting(&self) -> Option<Arc<WaitingReads>> {
+        let connection = self.connection;
+        let reads = connection.executor.device.queued_reads(READS_MAX)?;
+        let link = &connection.negotiated.link;
+        let waiting = Arc::new(WaitingReads::new(reads, connection.rights.structured, link));
+        let answering = Arc::clone(&waiting);
+        let thread = std::thread::Builder::new().name("nbd-answers".into());
+        // Where the client is gone its replies are dropped, and the receiver hears of it.
+        let send = |replies: &mut ReplyBuffer| _ = connection.send(replies);
+        thread
+            .spawn_scoped(self.scope, move || answering.work(send))
+            .ok()?;
+        Some(waiting)
+    }
+
+    /// Before this thread waits for anything.
+    fn submit_waiting(&self) {
+        if let Some(Some(waiting)) = &self.waiting {
+            let connection = self.connection;
+            waiting.submit(|replies| _ = connection.send(replies));
+        }
+    }
+
+    fn close_waiting(&self) {
+        if let Some(Some(waiting)) = &self.waiting {
+            waiting.close();
+        }
     }
 
     fn handle_now(&mut self, request: &Request, operation: Operation) -> GoesOn {
@@ -276,6 +336,7 @@ where
     /// Waits until a request's data is there; what is answered is sent before.
     fn wait_for(&mut self, payload_bytes: usize) -> GoesOn {
         while !self.inbox.has_payload(payload_bytes) {
+            self.submit_waiting();
             if !self.connection.send(&mut self.replies) || !self.inbox.receive() {
                 return false;
             }
@@ -285,7 +346,8 @@ where
 
     fn hand_over(&mut self, request: &Request, operation: Operation) -> GoesOn {
         let connection = self.connection;
-        // Send before waiting for room or data, so that finished answers are not held back.
+        // Before waiting for room or data, so that finished answers and begun reads are not held back.
+        self.submit_waiting();
         if !connection.send(&mut self.replies) {
             return false;
         }
@@ -359,6 +421,7 @@ where
             return true;
         }
         // The rest has not come yet: the client is told of its mistake first.
+        self.submit_waiting();
         self.connection.send(&mut self.replies) && self.inbox.skip_rest()
     }
 }

@@ -1,7 +1,8 @@
 //! One request carried out: the device is asked, the reply is built.
 //!
 //! A write that is answered is durable, so FUA asks for nothing more and FLUSH has nothing to wait
-//! for; it confirms that the device still keeps that promise.
+//! for; it confirms that the device still keeps that promise. Where the device has a volatile cache, only a write with FUA is, and
+//! FLUSH makes durable what was answered before it came, of any connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,7 +46,7 @@ impl Executor<'_> {
         let (offset, length) = (request.offset, u64::from(request.length));
         let result = match operation {
             Operation::Read => self.read(request, replies),
-            Operation::Write => self.write(offset, payload),
+            Operation::Write => self.write(request, payload),
             Operation::Flush => {
                 count(&self.tallies.flushes, 1);
                 self.device.flush()
@@ -101,10 +102,12 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn write(&self, offset: u64, payload: &[u8]) -> Result<(), DeviceError> {
+    fn write(&self, request: &Request, payload: &[u8]) -> Result<(), DeviceError> {
         count(&self.tallies.writes, 1);
-        nonempty(payload.len() as u64, || {
-            self.device.write_at(offset, payload)
+        let is_durable = request.is_synced() || !self.device.has_volatile_cache();
+        nonempty(payload.len() as u64, || match is_durable {
+            true => self.device.write_at(request.offset, payload),
+            false => self.device.write_unsynced_at(request.offset, payload),
         })?;
         count(&self.tallies.written_bytes, payload.len() as u64);
         Ok(())

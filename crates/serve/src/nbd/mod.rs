@@ -32,6 +32,7 @@ mod stats;
 pub mod testing;
 mod tls;
 mod transport;
+mod waiting;
 
 pub use address::{NbdAddress, NbdAddressError};
 pub use exports::{ExportError, Exports};

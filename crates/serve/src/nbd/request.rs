@@ -73,6 +73,11 @@ impl Request {
         })
     }
 
+    /// Whether it is answered only when it is durable.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.flags & command_flag::FUA != 0
+    }
+
     /// Bytes of data that follow the request.
     pub(crate) fn payload_bytes(&self) -> u32 {
         match self.command {

@@ -133,8 +133,12 @@ impl Executor {
 
     /// Whether it moves so few bytes that only a wait for the backing can take long.
     pub(crate) fn is_short(&self, request: &Request) -> bool {
-        matches!(request.operation, Operation::Read | Operation::Write)
-            && request.data_bytes <= INLINE_BYTES_MAX
+        match request.operation {
+            // It waits for the pool's device alone.
+            Operation::Flush => true,
+            Operation::Read | Operation::Write => request.data_bytes <= INLINE_BYTES_MAX,
+            _ => false,
+        }
     }
 
     /// Whether the request takes so little time that its queue may wait for it.
@@ -143,7 +147,9 @@ impl Executor {
             Operation::Read => Access::Read,
             Operation::Write => Access::Write,
             Operation::Discard | Operation::WriteZeroes => return false,
-            Operation::Flush | Operation::GetSerial | Operation::Unknown => return true,
+            // It waits for the device then: another front end may have written what is not durable.
+            Operation::Flush => return !self.device.has_volatile_cache(),
+            Operation::GetSerial | Operation::Unknown => return true,
         };
         self.is_short(request)
             && match request.sector.checked_mul(SECTOR_BYTES) {

@@ -293,16 +293,17 @@ impl Ring {
     /// A worker's part: carries the request out, answers it, and gives it back.
     pub(crate) fn finish(&self, request: &Request, buffer: &mut Vec<u8>) {
         let status = self.executor.execute(request, &self.memory, buffer);
+        // Before the answer: with the last one in its hands, nothing of the guest's counts as in flight.
+        self.executor
+            .tallies
+            .requests_in_flight
+            .fetch_sub(1, Ordering::Relaxed);
         let told = self
             .answer(request, status)
             .and_then(|()| self.tell_guest());
         if let Err(broken) = told {
             self.give_up(&broken);
         }
-        self.executor
-            .tallies
-            .requests_in_flight
-            .fetch_sub(1, Ordering::Relaxed);
         *lock(&self.handed_over) -= 1;
         self.all_back.notify_all();
     }

@@ -189,6 +189,26 @@ pub fn fill_pattern(buffer: &mut [u8], seed: u64) {
     }
 }
 
+/// A file in the build's folder, of blocks of 4 KiB each of which is a pattern of its number.
+pub fn patterned_file(blocks: u64) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for block in 0..blocks {
+        let offset = block * 4096;
+        file.as_file()
+            .write_all_at(&pattern_of(block), offset)
+            .unwrap();
+    }
+    file.as_file().sync_all().unwrap();
+    file
+}
+
+/// What such a file has in a block.
+pub fn pattern_of(block: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    fill_pattern(&mut bytes, block);
+    bytes
+}
+
 /// A volume over memory, in a pool of its own in /dev/shm, with background threads.
 pub struct TestVolume {
     pub device: Arc<VolumeDevice>,
@@ -198,10 +218,15 @@ pub struct TestVolume {
 
 impl TestVolume {
     pub fn new(pool_bytes: u64, disk_bytes: u64) -> Self {
+        Self::before(Backing::memory(disk_bytes), pool_bytes)
+    }
+
+    /// The same over any backing.
+    pub fn before(backing: Backing, pool_bytes: u64) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let options = PoolOptions::new(folder.path().join("pool"), pool_bytes);
         let pool = Pool::create(&options).unwrap();
-        let volume = pool.attach(Backing::memory(disk_bytes)).unwrap();
+        let volume = pool.attach(backing).unwrap();
         TestVolume {
             device: Arc::new(VolumeDevice::new(volume)),
             pool,

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk;
+mod flushes;
 mod killed;
 mod mounting;
 #[path = "../common/offer.rs"]

@@ -5,10 +5,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use forebay::Backing;
 use proptest::prelude::*;
 use rustix::fs::FallocateFlags;
 
-use crate::common::{AlignedBuffer, TestVolume, fill_pattern, open, skip};
+use crate::common::{
+    AlignedBuffer, TestVolume, fill_pattern, open, pattern_of, patterned_file, skip,
+};
 use crate::mounting::{mounted, no_fuse};
 
 /// Several times what the pool holds, and its last block is not whole.
@@ -152,6 +155,45 @@ fn requests_of_many_threads_at_once_keep_apart() {
             });
         }
     });
+    let (_, bad) = volume.pool.check(|_, _| {});
+    assert_eq!(bad, []);
+}
+
+/// More misses at a time than the mount has threads, from a file, which they may wait for together; each block is read by one thread.
+#[test]
+fn misses_of_many_threads_are_each_answered_with_their_own_block() {
+    if let Some(why) = no_fuse() {
+        return skip(
+            "misses_of_many_threads_are_each_answered_with_their_own_block",
+            why,
+        );
+    }
+    const THREADS: u64 = 24;
+    const BLOCKS: u64 = 2400;
+    let backing = patterned_file(BLOCKS);
+    let volume = TestVolume::before(Backing::file(backing.path()).unwrap(), 2 * POOL_BYTES);
+    let mount = mounted(Arc::clone(&volume.device));
+    let file = open(&mount.disk_path(), libc::O_DIRECT);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let file = &file;
+            scope.spawn(move || {
+                // Far apart, so that most are of no run.
+                for number in 0..BLOCKS / THREADS {
+                    let block = (number * THREADS + thread) * 1009 % BLOCKS;
+                    let mut back = AlignedBuffer::new(4096);
+                    file.read_exact_at(back.as_mut(), block * 4096).unwrap();
+                    assert!(back.as_mut() == pattern_of(block), "block {block}");
+                }
+            });
+        }
+    });
+    drop(file);
+    drop(mount);
+    let totals = volume.pool.stats().totals;
+    assert_eq!(totals.read_misses, BLOCKS);
+    // Where another block of its stripe is brought in between its answer and its own turn, one is not.
+    assert!(totals.fills >= BLOCKS * 9 / 10, "{totals:?}");
     let (_, bad) = volume.pool.check(|_, _| {});
     assert_eq!(bad, []);
 }

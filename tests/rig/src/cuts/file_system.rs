@@ -69,6 +69,16 @@ impl FileSystem {
         }
     }
 
+    /// A script that mounts the one on `device` at `/mnt/a`.
+    pub fn mounted(self, device: &str) -> String {
+        format!("{} {device} /mnt/a", self.mount())
+    }
+
+    /// A script that checks the one on `device`, which is not mounted.
+    pub fn checked(self, device: &str) -> String {
+        format!("{} {device}", self.check())
+    }
+
     fn check(self) -> &'static str {
         match self {
             FileSystem::Ext4Ordered | FileSystem::Ext4Journal => "e2fsck -fn",

@@ -108,6 +108,15 @@ impl TestEnv<'_> {
         self.daemon.serve(&arguments)
     }
 
+    /// Blocks that the pool has and the disk may lack; no daemon may be up.
+    pub fn dirty_blocks(&self) -> Result<u64> {
+        let mut command = self.daemon.command(&["info", "--json"]);
+        let told = self.daemon.run(command.arg(&self.pool))?;
+        let told: serde_json::Value = serde_json::from_str(&told)?;
+        let blocks = told["dirty_blocks"].as_u64();
+        blocks.ok_or_else(|| format!("no dirty blocks in {told}").into())
+    }
+
     /// A guest with the disk.
     pub fn boot(&self) -> Result<Guest> {
         let disk = Disk::Vhost(self.socket.clone());
@@ -158,6 +167,7 @@ pub fn run(
             number: session.first_round + index,
             acknowledged: acknowledged.iter().map(|steps| steps.least).sum(),
             undecided: 0,
+            segments_reused: 0,
             verdict,
         });
         if is_over {

@@ -3,11 +3,13 @@
 //! `docs/inside/power-cuts.md` says what each kind of cut proves and what it does not.
 
 mod early_device;
+pub mod etcd;
 mod file_system;
 mod killed;
 mod plan;
 mod sampled;
 mod shadow_machine;
+mod ssd_device;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -186,10 +188,10 @@ fn run_session(
 ) -> Result<()> {
     forebay_harness::check_interrupt()?;
     let result = match session.kind {
-        Kind::Shadow(_) | Kind::EarlyAnswers | Kind::WithoutFence => {
-            sampled::run(scratch, failures, session, done)
+        Kind::Guest | Kind::Daemon | Kind::Both | Kind::WithoutFsync => {
+            killed::run(scratch, forebay, session, done)
         }
-        _ => killed::run(scratch, forebay, session, done),
+        _ => sampled::run(scratch, failures, session, done),
     };
     result.map_err(|error| {
         let (what, first) = (session.name(), session.first_round);
@@ -212,7 +214,7 @@ fn line(rounds: &[Done], what: &str) -> String {
     );
     let undecided: u64 = rounds.iter().map(|(_, round)| round.undecided).sum();
     if let Some(mean) = undecided.checked_div(count(rounds, |(kind, _)| kind.is_shadow())) {
-        line += &format!(", {mean} lines and sectors undecided on average");
+        line += &format!(", {mean} lines, units and sectors undecided on average");
     }
     line
 }
@@ -241,11 +243,17 @@ fn rows_of(rounds: &[Done]) -> Vec<Row> {
     }
     let survived = count(rounds, |done| !is_control(done) && has_survived(done));
     let shadow = count(rounds, |(kind, _)| kind.is_shadow());
+    let ssd = count(rounds, |(kind, _)| kind.is_ssd());
+    let reused = count(rounds, |(kind, round)| {
+        kind.is_ssd() && round.segments_reused > 0
+    });
     let steps = rounds.iter().map(|(_, round)| round.acknowledged).sum();
     vec![
         row("power_cuts", rounds.len() as u64 - controls, "rounds"),
         row("power_cuts_survived", survived, "rounds"),
         row("power_cuts_shadow", shadow, "rounds"),
+        row("power_cuts_ssd", ssd, "rounds"),
+        row("power_cuts_ssd_reused", reused, "rounds"),
         row("power_cuts_acknowledged", steps, "steps"),
         row("controls", controls, "rounds"),
         row("control_losses_seen", losses, "rounds"),

@@ -16,12 +16,37 @@ pub enum Kind {
     Both,
     /// The power fails for pool, backing and guest: a state that this could leave is sampled.
     Shadow(ShadowModel),
+    /// The same of a pool on an SSD, which has or loses units of so many bytes.
+    Ssd(Unit),
     /// Control: the guest is killed and its programs had not waited for fsync.
     WithoutFsync,
     /// Control: as `Shadow`, with a server that answers before it has written.
     EarlyAnswers,
+    /// Control: as `Ssd`, on a disk that calls durable what is in its cache alone.
+    FlushesIgnored,
     /// Control: as `Shadow`, with a commit that leaves its fence out. Of builds with mutants only.
     WithoutFence,
+    /// Control: as `Ssd`, with groups that are acknowledged before they are durable. Of builds with mutants only.
+    WithoutDurableGroups,
+}
+
+/// What a disk has or loses as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// 512 bytes.
+    Sector,
+    /// 4096 bytes.
+    Page,
+}
+
+impl Unit {
+    /// How many.
+    pub fn bytes(self) -> usize {
+        match self {
+            Unit::Sector => 512,
+            Unit::Page => 4096,
+        }
+    }
 }
 
 impl Kind {
@@ -33,9 +58,13 @@ impl Kind {
             Kind::Both => "guest and daemon killed",
             Kind::Shadow(ShadowModel::Lines) => "power cut, persistent memory",
             Kind::Shadow(ShadowModel::Pages) => "power cut, plain file",
+            Kind::Ssd(Unit::Sector) => "power cut, SSD of 512-byte units",
+            Kind::Ssd(Unit::Page) => "power cut, SSD of 4096-byte units",
             Kind::WithoutFsync => "control without fsync",
             Kind::EarlyAnswers => "control that answers early",
+            Kind::FlushesIgnored => "control on an SSD that ignores flushes",
             Kind::WithoutFence => "control without the commit's fence",
+            Kind::WithoutDurableGroups => "control on an SSD without durable groups",
         }
     }
 
@@ -43,13 +72,39 @@ impl Kind {
     pub fn is_control(self) -> bool {
         matches!(
             self,
-            Kind::WithoutFsync | Kind::EarlyAnswers | Kind::WithoutFence
+            Kind::WithoutFsync
+                | Kind::EarlyAnswers
+                | Kind::FlushesIgnored
+                | Kind::WithoutFence
+                | Kind::WithoutDurableGroups
         )
     }
 
     /// Whether the states after its cuts are sampled.
     pub fn is_shadow(self) -> bool {
-        matches!(self, Kind::Shadow(_))
+        matches!(self, Kind::Shadow(_)) || self.is_ssd()
+    }
+
+    /// Units of the disk that the pool is on, if it is on one.
+    pub fn unit(self) -> Option<Unit> {
+        match self {
+            Kind::Ssd(unit) => Some(unit),
+            Kind::FlushesIgnored | Kind::WithoutDurableGroups => Some(Unit::Sector),
+            _ => None,
+        }
+    }
+
+    /// What the memory that the pool is in loses.
+    pub fn model(self) -> ShadowModel {
+        match self {
+            Kind::Shadow(model) => model,
+            _ => ShadowModel::Lines,
+        }
+    }
+
+    /// Whether the states after its cuts are sampled, of pools on an SSD.
+    pub fn is_ssd(self) -> bool {
+        matches!(self, Kind::Ssd(_))
     }
 }
 
@@ -79,15 +134,27 @@ pub struct Round {
     pub acknowledged: u64,
     /// Lines and sectors that the sampled state could keep or lose; 0 where nothing is sampled.
     pub undecided: u64,
+    /// Segments of the log that had been reused before the cut, of a pool on an SSD.
+    pub segments_reused: u64,
     /// What became of them.
     pub verdict: Verdict,
 }
 
+/// A seed that has nothing in common with those of other numbers: choices of neighbouring seeds are often the same.
+fn apart(seed: u64, number: u64) -> u64 {
+    seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 impl Session {
+    /// What decides how the cut of a round is sampled; a round can be sampled alone.
+    pub fn sampling_seed(&self, round: u32) -> u64 {
+        apart(self.seed, u64::from(round))
+    }
+
     /// The same again, with other steps.
     pub fn attempt(&self, attempt: u64) -> Session {
         Session {
-            seed: self.seed.wrapping_add(attempt),
+            seed: apart(self.seed, attempt),
             ..self.clone()
         }
     }
@@ -111,6 +178,7 @@ struct Extent {
     killed: u32,
     shadow: u32,
     shadow_sessions: u32,
+    ssd: u32,
     controls: u32,
 }
 
@@ -118,10 +186,12 @@ const FULL: Extent = Extent {
     killed: 8,
     shadow: 7,
     shadow_sessions: 2,
+    ssd: 9,
     controls: 2,
 };
 
-/// The whole list: at least 200 rounds, more than 100 of them sampled, not counting controls.
+/// The whole list: at least 200 rounds, more than 100 of them sampled, and of these at least 50 of a pool on an SSD under ext4
+/// and XFS, not counting controls.
 pub fn full(seed: u64) -> Vec<Session> {
     let mut list = List::new(seed);
     for file_system in FileSystem::ALL {
@@ -133,8 +203,12 @@ pub fn full(seed: u64) -> Vec<Session> {
                 list.add(Kind::Shadow(model), file_system, FULL.shadow);
             }
         }
+        for unit in [Unit::Sector, Unit::Page] {
+            list.add(Kind::Ssd(unit), file_system, FULL.ssd);
+        }
         list.add(Kind::WithoutFsync, file_system, FULL.controls);
         list.add(Kind::EarlyAnswers, file_system, FULL.controls);
+        list.add(Kind::FlushesIgnored, file_system, FULL.controls);
     }
     for engine in DESIGNS {
         for file_system in [FileSystem::Ext4Ordered, FileSystem::Ext4Journal] {
@@ -151,6 +225,7 @@ pub fn mutants(seed: u64) -> Vec<Session> {
     let mut list = List::new(seed);
     for file_system in FileSystem::ALL {
         list.add(Kind::WithoutFence, file_system, FULL.controls);
+        list.add(Kind::WithoutDurableGroups, file_system, FULL.controls);
     }
     list.sessions
 }
@@ -164,6 +239,9 @@ pub fn quick(seed: u64) -> Vec<Session> {
     let memory = Kind::Shadow(ShadowModel::Lines);
     list.add(memory, FileSystem::Ext4Ordered, 4);
     list.add(Kind::Shadow(ShadowModel::Pages), FileSystem::Btrfs, 4);
+    list.add(Kind::Ssd(Unit::Sector), FileSystem::Ext4Ordered, 4);
+    list.add(Kind::Ssd(Unit::Page), FileSystem::Xfs, 4);
+    list.add(Kind::FlushesIgnored, FileSystem::Ext4Ordered, 2);
     list.add(Kind::WithoutFsync, FileSystem::Ext4Ordered, 1);
     list.add(Kind::EarlyAnswers, FileSystem::Ext4Ordered, 2);
     for engine in DESIGNS {
@@ -231,9 +309,31 @@ mod tests {
         assert!(sum(|kind| !kind.is_control()) >= 200);
         assert!(sum(Kind::is_shadow) >= 100);
         assert!(sum(Kind::is_control) >= 2);
+        let ssd = sessions.iter().filter(|session| session.kind.is_ssd());
+        let ssd = ssd.filter(|session| session.file_system != FileSystem::Btrfs);
+        assert!(ssd.map(|session| session.rounds).sum::<u32>() >= 50);
         let sessions = quick(1);
         let rounds = sessions.iter().filter(|session| !session.kind.is_control());
         assert!(rounds.map(|session| session.rounds).sum::<u32>() >= 10);
+    }
+
+    #[test]
+    fn a_control_that_is_tried_again_is_not_sampled_alike() {
+        // The first choice decides how much of a cut is kept. With seeds that differ in their last bits it was the same
+        // in two attempts of two rounds in one session out of fifty: a control lost nothing.
+        let choice = |session: &Session, round| {
+            fastrand::Rng::with_seed(session.sampling_seed(round)).u8(..8)
+        };
+        let is_alike = |session: &&Session| {
+            let first = choice(session, 23);
+            let mut choices = (0..2)
+                .flat_map(|attempt| [23, 24].map(|round| choice(&session.attempt(attempt), round)));
+            choices.all(|choice| choice == first)
+        };
+        let alike = (0..100).map(|seed| full(seed).iter().filter(is_alike).count());
+        let of = 100 * full(0).len();
+        // One in 512 by chance.
+        assert!(alike.sum::<usize>() < of / 256, "of {of}");
     }
 
     #[test]

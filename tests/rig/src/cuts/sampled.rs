@@ -9,7 +9,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
-use forebay_pmem::shadow::ShadowModel;
 
 use super::file_system::{self, Load, Verdict};
 use super::killed::warm_up;
@@ -22,12 +21,15 @@ use crate::{Disk, Guest, GuestOptions, Job, Result, Scratch};
 const BETWEEN_CUTS_MS: std::ops::Range<u64> = 20..400;
 /// Stores, flushes and fences of the pool before the moment of a cut.
 const EVENTS_MAX: u64 = 1000;
+/// The same of an SSD: beginnings and ends of its writes, of which a commit has two.
+const SSD_EVENTS_MAX: u64 = 60;
 const DEVICE: &str = "/dev/vda";
 
 /// A cut with what had been acknowledged at that moment.
 struct Taken {
     cut: Cut,
     acknowledged: Vec<Acknowledged>,
+    segments_reused: u64,
 }
 
 /// Makes the cuts of a session; `done` hears of each. What fails is left in `failures`.
@@ -48,11 +50,10 @@ pub fn run(
     let mut machines = Vec::new();
     for (index, taken) in cuts.iter().enumerate() {
         let number = session.first_round + index as u32;
-        // A round can be sampled alone.
-        let mut rng = Rng::with_seed(session.seed ^ u64::from(number));
+        let mut rng = Rng::with_seed(session.sampling_seed(number));
         let pool = folder.join(format!("pool-{index}"));
         let socket = folder.join(format!("socket-{index}"));
-        match Machine::recover(session.engine, &taken.cut, &mut rng, &pool, &socket) {
+        match Machine::recover(session, &taken.cut, &mut rng, &pool, &socket) {
             Ok(machine) => machines.push((index, socket, machine)),
             Err(error) => {
                 keep(failures, number, &pool)?;
@@ -92,6 +93,7 @@ fn round(session: &Session, index: usize, taken: &Taken, verdict: Verdict) -> Ro
         number: session.first_round + index as u32,
         acknowledged: taken.acknowledged.iter().map(|steps| steps.least).sum(),
         undecided: taken.cut.undecided(),
+        segments_reused: taken.segments_reused,
         verdict,
     }
 }
@@ -104,21 +106,25 @@ fn take_cuts(
     load: &Load,
     rng: &mut Rng,
 ) -> Result<Vec<Taken>> {
-    let model = match session.kind {
-        Kind::Shadow(model) => model,
-        _ => ShadowModel::Lines,
-    };
     let is_early = session.kind == Kind::EarlyAnswers;
     let _mutant = Mutant::of(session.kind);
     let socket = folder.join("socket");
-    let machine = Machine::new(session.engine, model, rng, &socket, is_early)?;
+    let machine = Machine::new(session, rng, &socket)?;
     let mut guest = Guest::boot(scratch, &GuestOptions::with_disks([Disk::Vhost(socket)]))?;
     file_system::make(&mut guest, session.file_system, DEVICE)?;
+    if session.kind == Kind::FlushesIgnored {
+        machine.ignore_flushes();
+    }
     let job: Job = load.start(&mut guest)?;
     warm_up(load, &mut guest, &job)?;
+    let events_max = match machine.is_on_ssd() {
+        true => SSD_EVENTS_MAX,
+        false => EVENTS_MAX,
+    };
     let mut cuts = Vec::new();
     for _ in 0..session.rounds {
         forebay_harness::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+        let segments_reused = machine.segments_reused();
         let (of_load, shared) = (*load, guest.shared().to_path_buf());
         let reported = move || of_load.acknowledged_in(&shared);
         let (before, cut, after) = if is_early {
@@ -126,7 +132,7 @@ fn take_cuts(
             let is_due = || Ok(has_gone_on(&first, &reported()?));
             machine.cut_early(is_due, &reported)?
         } else {
-            let (before, cut, after) = machine.cut(rng.u64(..EVENTS_MAX), reported)?;
+            let (before, cut, after) = machine.cut(rng.u64(..events_max), reported)?;
             (before?, cut, after?)
         };
         let between = before.into_iter().zip(after);
@@ -134,6 +140,7 @@ fn take_cuts(
         cuts.push(Taken {
             cut,
             acknowledged: acknowledged.collect(),
+            segments_reused,
         });
     }
     guest.cut_power()?;
@@ -145,14 +152,16 @@ fn has_gone_on(first: &[u64], now: &[u64]) -> bool {
     first.iter().zip(now).all(|(first, now)| *now >= first + 2)
 }
 
-/// While it lives, commits do without their fence, if that is what the kind is.
+/// While it lives, commits do without what makes them durable, if that is what the kind is.
 struct Mutant;
 
 impl Mutant {
     #[cfg(feature = "mutants")]
     fn of(kind: Kind) -> Mutant {
-        let mutant = forebay::internals::mutants::Mutant::CommitFenceRemoved;
-        forebay::internals::mutants::set((kind == Kind::WithoutFence).then_some(mutant));
+        let fence = forebay::internals::mutants::Mutant::CommitFenceRemoved;
+        forebay::internals::mutants::set((kind == Kind::WithoutFence).then_some(fence));
+        let groups = forebay_log::mutants::Mutant::SsdAckBeforeFlush;
+        forebay_log::mutants::set((kind == Kind::WithoutDurableGroups).then_some(groups));
         Mutant
     }
 
@@ -165,7 +174,10 @@ impl Mutant {
 impl Drop for Mutant {
     fn drop(&mut self) {
         #[cfg(feature = "mutants")]
-        forebay::internals::mutants::set(None);
+        {
+            forebay::internals::mutants::set(None);
+            forebay_log::mutants::set(None);
+        }
     }
 }
 

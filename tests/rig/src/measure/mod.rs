@@ -1,5 +1,5 @@
 //! Measurements in guests: the grid of the block cache study, the layers that its requests pass, ratios beside
-//! other servers and caches, and how often a file system's bytes are written.
+//! other servers and caches, in memory and on SSDs, and how often a file system's bytes are written.
 
 mod claims;
 mod fio;
@@ -9,6 +9,7 @@ pub mod layers;
 mod ours;
 mod points;
 pub mod ratios;
+pub mod rivals;
 mod stage;
 pub mod writer;
 pub mod writes;

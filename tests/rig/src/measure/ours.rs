@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use forebay_log::PAGE_BYTES;
 use serde_json::Value;
 
 use crate::{Daemon, Result, Server};
@@ -50,6 +51,21 @@ impl Ours {
         let pool = folder.join("pool");
         daemon.create_pool(&pool, pool_bytes)?;
         Ours::serve(daemon, ("--pool", pool), backing, front_end, more)
+    }
+
+    /// The same of a pool on an SSD: `folder` is on a disk.
+    pub fn start_on_ssd(
+        daemon: &Daemon,
+        folder: &Path,
+        pool_bytes: u64,
+        backing: &Path,
+        front_end: &FrontEnd,
+    ) -> Result<Ours> {
+        let pool = folder.join("pool");
+        let size = pool_bytes.to_string();
+        let mut command = daemon.command(&["create", "--medium", "ssd", "--size", &size]);
+        daemon.run(command.arg(&pool))?;
+        Ours::serve(daemon, ("--pool", pool), backing, front_end, &[])
     }
 
     /// The same with a published design in the place of ours.
@@ -123,6 +139,14 @@ impl Ours {
             nvm_bytes: number(&stat["counters"]["bytes"], "counters.bytes")?,
             backing_bytes: number(&backing["bytes_written"], "bytes_written")?,
         })
+    }
+
+    /// Bytes written to the SSD that the pool is on.
+    pub fn ssd_bytes_written(&self) -> Result<f64> {
+        let stat: Value = serde_json::from_str(&self.ask("stat", &["--json"])?)?;
+        let pages = stat["ssd"]["pages_written"].as_f64();
+        let pages = pages.ok_or("forebay stat has no ssd.pages_written")?;
+        Ok(pages * PAGE_BYTES as f64)
     }
 
     /// Writes everything dirty back.

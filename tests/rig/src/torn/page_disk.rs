@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::arrivals::{Arrivals, Call};
 use super::pages;
 use crate::Result;
-use crate::machine::{Cut, Medium};
+use crate::machine::{Cut, Medium, PoolMedium};
 
 /// A disk with what it stands on.
 pub struct PageDisk {
@@ -124,8 +124,8 @@ impl PageDisk {
     /// Of a recovered pool, whose memory keeps everything.
     pub fn cut(&self) -> Cut {
         assert!(
-            self.pool.is_none() || self.medium.shadow.is_some(),
-            "only shadow memory is cut"
+            self.pool.is_none() || !matches!(self.medium.pool, PoolMedium::Kept),
+            "only a shadow is cut"
         );
         self.medium.cut()
     }

@@ -24,7 +24,7 @@ impl MemoryPool {
     /// [`ErrorKind::Refused`]: a new one is a pool's file. [`ErrorKind::Mark`], [`ErrorKind::Backing`],
     /// [`ErrorKind::Media`]: the mark, the backing or the pool's medium failed.
     pub fn attach(&self, backing: Backing) -> Result<MemoryVolume> {
-        self.attach_as(backing, self.pipeline.options().accept_stale)
+        self.attach_as(backing, self.accepts_stale())
     }
 
     /// As `attach`, of a backing that was in use with another pool meanwhile, or whose newest data is lost.

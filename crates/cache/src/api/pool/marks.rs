@@ -220,7 +220,12 @@ impl MemoryPool {
         first
     }
 
-    fn is_private(&self) -> bool {
+    pub(crate) fn accepts_stale(&self) -> bool {
+        self.pipeline.options().accept_stale
+    }
+
+    /// Whether it is only looked at: what is stored goes nowhere.
+    pub(crate) fn is_private(&self) -> bool {
         self.pipeline.media().main().is_private()
     }
 

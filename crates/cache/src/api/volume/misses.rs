@@ -7,6 +7,8 @@
 //! of many, as it does where others are evicted to make room for them, it is looked at again: if it is not cached, and none of them
 //! left the pool or was zeroed behind it meanwhile, it was another key's.
 
+mod queued;
+
 use std::ops::Range;
 
 use super::MemoryVolume;
@@ -16,6 +18,8 @@ use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::{Bucket, Version};
 use crate::table::pins::Watch;
+
+pub use queued::QueuedReads;
 
 /// Blocks that one request to the backing brings: enough for a slow device to stream.
 const MISSING_RUN_BLOCKS_MAX: usize = 256;
@@ -140,14 +144,7 @@ impl MemoryVolume {
             if after == version {
                 continue;
             }
-            // If bringing this block in is all that happened to the stripe, what was seen of the later
-            // ones still holds.
-            let same_stripe = |seen: &&mut Missing| seen.bucket.stripe == bucket.stripe;
-            for seen in missing[index + 1..].iter_mut().filter(same_stripe) {
-                if seen.version == version {
-                    seen.version = after;
-                }
-            }
+            note_own_fill(&mut missing[index + 1..], bucket, version, after);
         }
         Ok(count)
     }
@@ -258,10 +255,63 @@ impl MemoryVolume {
         let mut streamed: Vec<Option<StreamedBlock>> = blocks
             .map(|(bytes, missing)| self.stream_fill(missing, bytes, may_fill))
             .collect();
+        self.fence_streamed(&mut streamed);
+        streamed
+    }
+
+    /// Has one fence for what was streamed of all these blocks; what a failed one covered is not brought in.
+    fn fence_streamed(&self, streamed: &mut [Option<StreamedBlock>]) {
         if streamed.iter().any(Option::is_some) && !self.fence_fills() {
             streamed.iter_mut().for_each(|block| *block = None);
         }
-        streamed
+    }
+
+    /// All of these blocks, as they were seen, if none of them is cached or being changed.
+    fn all_missing(&self, block: u64, count: usize) -> Option<Vec<Missing>> {
+        let is_inside = block.saturating_add(count as u64) <= self.blocks();
+        if !is_inside {
+            return None;
+        }
+        let missing = self.missing_run(block, count, false);
+        // Behind the look, which finds what the medium lost of the table, and no entry there.
+        let is_whole = self.pipeline.engine().check_table_whole().is_ok();
+        (is_whole && missing.len() == count).then_some(missing)
+    }
+
+    /// Notes a read that misses and goes on with no run; whether it passes the pool by. None if it does go on with one, and
+    /// then it is not noted.
+    fn note_apart(&self, blocks: Range<u64>) -> Option<bool> {
+        let (streams, read_ahead) = (self.pipeline.streams(), self.pipeline.read_ahead());
+        if streams.cutoff_bytes() == 0 && read_ahead.bytes() == 0 {
+            return Some(false);
+        }
+        let position = streams.note_apart(self.id(), blocks)?;
+        Some(streams.is_past_cutoff(position))
+    }
+
+    fn count_misses(&self, missing: &[Missing]) {
+        let tallies = self.pipeline.engine().tallies().mine();
+        tallies.read_misses(missing.len() as u64);
+        tallies.passed_by(missing.iter().filter(|seen| seen.passes_by).count() as u64);
+    }
+
+    /// Brings blocks in that were streamed and fenced, each if nothing happened to its stripe but that those before it were brought in.
+    fn finish_fills(
+        &self,
+        blocks: &[u64],
+        missing: &mut [Missing],
+        streamed: Vec<Option<StreamedBlock>>,
+    ) {
+        let engine = self.pipeline.engine();
+        for ((index, block), streamed) in blocks.iter().enumerate().zip(streamed) {
+            let (bucket, version) = (missing[index].bucket, missing[index].version);
+            let key = self.key(*block);
+            let filled =
+                streamed.and_then(|streamed| engine.finish_fill(key, bucket, version, streamed));
+            if let Some(after) = filled {
+                note_own_fill(&mut missing[index + 1..], bucket, version, after);
+            }
+        }
     }
 
     /// Whether nothing happened to its stripe since the block was seen not to be cached.
@@ -298,5 +348,15 @@ impl MemoryVolume {
         tallies.passed_by(u64::from(passes_by));
         let filled = streamed.and_then(|block| engine.finish_fill(key, bucket, version, block));
         Some(filled.unwrap_or(version))
+    }
+}
+
+/// If bringing a block in is all that happened to its stripe, what was seen of the later ones still holds, which are other blocks.
+fn note_own_fill(later: &mut [Missing], bucket: Bucket, version: Version, after: Version) {
+    let same_stripe = |seen: &&mut Missing| seen.bucket.stripe == bucket.stripe;
+    for seen in later.iter_mut().filter(same_stripe) {
+        if seen.version == version {
+            seen.version = after;
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::table::index::Version;
 
 pub(crate) use bytes::read_bytes;
 pub(crate) use forget::runs_of;
+pub use misses::QueuedReads;
 
 /// Optimistic reads before a reader takes the lock: enough that only a burst of writes gets there.
 const READ_ATTEMPTS_MAX: u32 = 64;
