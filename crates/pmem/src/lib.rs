@@ -29,6 +29,7 @@ mod emulation;
 mod error;
 mod fault_guard;
 mod foreign;
+mod lock;
 mod map;
 mod media_errors;
 #[doc(hidden)]
@@ -52,6 +53,7 @@ pub use emulation::{EmulationPause, pause_emulation};
 pub use error::{PmemError, PmemErrorKind};
 pub use fault_guard::FaultGuard;
 pub use foreign::Foreign;
+pub use lock::lock_exclusively;
 pub use map::extend;
 // Hidden: for the command that makes pools.
 #[doc(hidden)]

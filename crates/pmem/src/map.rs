@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::lock::{lock_exclusively, lock_shared};
 use crate::ownership::{Opening, open_own};
 use crate::{HUGE_PAGE_BYTES, MediaKind, PAGE_BYTES, PmemError, PmemErrorKind, RegionOptions};
 
@@ -197,7 +198,7 @@ pub(crate) fn create(path: &Path, len: u64, options: &RegionOptions) -> Result<M
 }
 
 fn fill_and_map(file: File, len: u64, huge_pages: bool, path: &Path) -> Result<Mapping, PmemError> {
-    lock(&file, libc::LOCK_EX, path)?;
+    lock(&file, path)?;
     file.set_len(len)
         .map_err(|error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error))?;
     let has_huge_pages = huge_pages && identify(&file, path)?.0 == MediaKind::Shm;
@@ -216,7 +217,7 @@ fn fill_and_map(file: File, len: u64, huge_pages: bool, path: &Path) -> Result<M
 /// A file or device that exists, locked against every other process.
 pub(crate) fn open(path: &Path, options: &RegionOptions) -> Result<Mapping, PmemError> {
     let file = open_own(path, Opening::Write, options.trust_owner)?;
-    lock(&file, libc::LOCK_EX, path)?;
+    lock(&file, path)?;
     let metadata = metadata(&file, path)?;
     // A copy made by cp may have holes, whose first store could meet a full disk (SIGBUS).
     if metadata.is_file() && metadata.blocks() * 512 < metadata.len() {
@@ -228,7 +229,7 @@ pub(crate) fn open(path: &Path, options: &RegionOptions) -> Result<Mapping, Pmem
 /// A private view: stores stay in this process. Also says whether no other process has the file open.
 pub(crate) fn open_private(path: &Path, trust_owner: bool) -> Result<(Mapping, bool), PmemError> {
     let file = open_own(path, Opening::Read, trust_owner)?;
-    let is_quiet = lock(&file, libc::LOCK_SH, path).is_ok();
+    let is_quiet = lock_shared(&file).is_ok();
     let (kind, len) = identify(&file, path)?;
     if kind == MediaKind::DevDax {
         return Err(PmemError::new(
@@ -252,13 +253,8 @@ pub(crate) fn open_private(path: &Path, trust_owner: bool) -> Result<(Mapping, b
     Ok((mapping, is_quiet))
 }
 
-fn lock(file: &File, operation: i32, path: &Path) -> Result<(), PmemError> {
-    // SAFETY: a plain system call on our own descriptor.
-    if unsafe { libc::flock(file.as_raw_fd(), operation | libc::LOCK_NB) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    Err(match error.kind() {
+fn lock(file: &File, path: &Path) -> Result<(), PmemError> {
+    lock_exclusively(file).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => PmemError::new(PmemErrorKind::Locked, path),
         _ => PmemError::io("lock it", path, error),
     })
@@ -331,7 +327,7 @@ fn reserve_holes(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
 /// It is not there, locked by another process, or has no room; the file is as before.
 pub fn extend(path: &Path, len: u64) -> Result<(), PmemError> {
     let file = open_own(path, Opening::Write, false)?;
-    lock(&file, libc::LOCK_EX, path)?;
+    lock(&file, path)?;
     let metadata = metadata(&file, path)?;
     let before = metadata.len();
     if !metadata.is_file() || before >= len {

@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Mutex;
 
-use forebay_pmem::{Opening, Region, open_own};
+use forebay_pmem::{Opening, Region, lock_exclusively, open_own};
 
 use crate::error::{Error, ErrorKind, Result, refused};
 use crate::media::layout::{
@@ -86,7 +86,7 @@ impl Witness {
             .map_err(|error| refused(&path, error.to_string(), "name another file as witness"))?;
         let mut identity = [0; 8];
         identity.copy_from_slice(&repeatable::fresh_uuid()?[..8]);
-        let made = lock(&file)
+        let made = lock_exclusively(&file)
             // With its room: a device that is full by then must not keep the next roster from it.
             .and_then(|()| file.write_all_at(&[0; 2 * LINE_DISTANCE as usize], 0))
             .and_then(|()| sync_mark(&file))
@@ -121,7 +121,7 @@ impl Witness {
         let path = std::path::absolute(path).map_err(|error| error.to_string())?;
         let file = open_own(&path, opening, false).map_err(|error| error.to_string())?;
         if !is_private {
-            lock(&file).map_err(|error| match error.kind() {
+            lock_exclusively(&file).map_err(|error| match error.kind() {
                 io::ErrorKind::WouldBlock => String::from("another process has it open"),
                 _ => error.to_string(),
             })?;
@@ -223,9 +223,4 @@ impl Witness {
 
 fn told(path: &Path, error: &io::Error) -> Error {
     refused(path, error.to_string(), "name another file as witness")
-}
-
-fn lock(file: &File) -> io::Result<()> {
-    let operation = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-    Ok(rustix::fs::flock(file, operation)?)
 }

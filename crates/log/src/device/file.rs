@@ -4,9 +4,9 @@ use super::ring::Rings;
 use super::{Came, Counters, Device, DeviceCounters, PageRead, read_each};
 use crate::error::{LogError, Result};
 use crate::page::{PAGE_BYTES, Pages};
-use forebay_pmem::{Opening, open_own};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
-use rustix::io::{Errno, ReadWriteFlags};
+use forebay_pmem::{Opening, lock_exclusively, open_own};
+use rustix::fs::{FallocateFlags, OFlags};
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
@@ -143,12 +143,11 @@ impl FileDevice {
     }
 
     fn lock(&self) -> Result<()> {
-        let locked = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive);
-        locked.map_err(|error| match error {
-            Errno::WOULDBLOCK => LogError::InUse {
+        lock_exclusively(&self.file).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => LogError::InUse {
                 path: self.path.clone(),
             },
-            error => self.failed("lock it")(error.into()),
+            _ => self.failed("lock it")(error),
         })
     }
 
