@@ -34,7 +34,8 @@ import org.apache.hadoop.io.IOUtils;
 
 public class Bridge {
     private static final int BUFFER_BYTES = 4096;
-    private static final long BLOCK_BYTES = 32 << 20;
+    /** Data nodes keep as much room free for each file that is being written; it is the least that there may be. */
+    private static final long BLOCK_BYTES = 1 << 20;
 
     private final DistributedFileSystem files;
     private final Map<String, FSDataOutputStream> open = new ConcurrentHashMap<>();
