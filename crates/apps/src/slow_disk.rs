@@ -130,6 +130,8 @@ impl Drop for SlowDisk {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
