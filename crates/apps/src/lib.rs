@@ -11,6 +11,7 @@ mod delayed;
 mod headline;
 mod judged;
 mod loop_files;
+mod machine;
 mod options;
 mod outcome;
 mod page;

@@ -8,8 +8,8 @@ use crate::cluster::paper;
 use crate::cluster::results::Results;
 use crate::cluster::tally::Tally;
 use crate::judged;
+use crate::machine;
 use crate::page::all_numbers;
-use crate::tpcc::machine;
 
 /// What there is to say of a run besides its numbers.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use crate::context::Context;
 use crate::delayed::Delay;
 use crate::headline;
 use crate::judged;
+use crate::machine;
 use crate::page::draw::{PLACES, STORES, by_place, chart};
 use crate::place::Place;
 use crate::results::Results;
-use crate::tpcc::machine;
 
 const PROGRAMS: [(&str, &str); 11] = [
     ("redis_set", "Redis SET"),
