@@ -57,6 +57,8 @@ pub struct Places {
     pub delayed: Option<Arc<DelayedFile>>,
     /// The pool, or the memory of a published design.
     pub pool: PathBuf,
+    /// Where it is noted which pool has the newest data of a delayed disk, whose file has no attributes.
+    pub marks: PathBuf,
     /// What programs print.
     pub log: PathBuf,
     /// Where the directory is, in the node.
@@ -78,12 +80,13 @@ impl Places {
             image: disk.join("disk.img"),
             delayed: None,
             pool: memory.join("pool"),
+            marks: memory.join("marks"),
             log: memory.join("log"),
             brick: disk.join("brick"),
             data: disk.join("data"),
             served: disk.join("served"),
         };
-        for folder in [&memory, &places.brick, &places.data, &places.served] {
+        for folder in [&places.marks, &places.brick, &places.data, &places.served] {
             std::fs::create_dir_all(folder)?;
         }
         if let Some(delay) = site.disk_delay {
@@ -266,6 +269,9 @@ impl Brick {
 
     fn start_daemon(&mut self, env: &TestEnv, mut command: Command, trust: Trust) -> Result<()> {
         command.env("XDG_STATE_HOME", env.path("state"));
+        if self.places.delayed.is_some() {
+            command.env("FOREBAY_MARK_DIRECTORY", &self.places.marks);
+        }
         if trust == Trust::Nothing {
             command.arg("--accept-stale");
         }

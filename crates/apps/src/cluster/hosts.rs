@@ -189,7 +189,10 @@ impl Hosts<'_> {
         if self.kind != Kind::Mount {
             // A new file system is made at the next start.
             return match &places.delayed {
-                Some(delayed) => delayed.replace(),
+                Some(delayed) => {
+                    std::fs::remove_dir_all(&places.marks)?;
+                    delayed.replace()
+                }
                 None => Ok(std::fs::remove_file(&places.image)?),
             };
         }

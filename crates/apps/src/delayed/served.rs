@@ -17,7 +17,6 @@ use fuser::{
     OpenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr, Request, Session,
     SessionACL, TimeOrNow,
 };
-use rustix::fs::XattrFlags;
 use rustix::mount::UnmountFlags;
 
 use crate::delayed::Delay;
@@ -99,13 +98,6 @@ impl OneFile {
             blksize: BLOCK_BYTES,
             flags: 0,
         })
-    }
-
-    fn value_of(&self, name: &OsStr) -> io::Result<Vec<u8>> {
-        let mut value = vec![0; 64 << 10];
-        let length = rustix::fs::fgetxattr(&self.file, name, &mut value[..])?;
-        value.truncate(length);
-        Ok(value)
     }
 }
 
@@ -229,33 +221,9 @@ impl Filesystem for OneFile {
         answer(done.map_err(io::Error::from), reply);
     }
 
-    fn setxattr(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _: u32,
-        reply: ReplyEmpty,
-    ) {
-        let flags = XattrFlags::from_bits_retain(flags as u32);
-        let done = rustix::fs::fsetxattr(&self.file, name, value, flags);
-        answer(done.map_err(io::Error::from), reply);
-    }
-
-    fn getxattr(&self, _: &Request, _: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        match self.value_of(name) {
-            Ok(value) if size == 0 => reply.size(value.len() as u32),
-            Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-            Ok(value) => reply.data(&value),
-            Err(error) => reply.error(errno(&error)),
-        }
-    }
-
-    fn removexattr(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let done = rustix::fs::fremovexattr(&self.file, name);
-        answer(done.map_err(io::Error::from), reply);
+    /// The kernel asks no more: it would before each write, for a capability that the write takes away.
+    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
     }
 }
 
@@ -346,15 +314,7 @@ impl DelayedFile {
     pub fn replace(&self) -> Result<()> {
         let bytes = self.file.metadata()?.len();
         self.file.set_len(0)?;
-        self.file.set_len(bytes)?;
-        let mut names = vec![0; 64 << 10];
-        let length = rustix::fs::flistxattr(&self.file, &mut names[..])?;
-        for name in names[..length].split(|byte| *byte == 0) {
-            if !name.is_empty() {
-                rustix::fs::fremovexattr(&self.file, name)?;
-            }
-        }
-        Ok(())
+        Ok(self.file.set_len(bytes)?)
     }
 }
 
@@ -407,19 +367,13 @@ mod tests {
         let began = Instant::now();
         file.sync_data().expect("synced");
         assert!(began.elapsed() >= delay.0);
-        rustix::fs::fsetxattr(&file, "user.mark", b"one", XattrFlags::empty()).expect("marked");
         let other = File::open(disk.path()).expect("opened again");
         let mut read = [0; 4096];
         other.read_exact_at(&mut read, 8192).expect("read");
         assert_eq!(read, [7; 4096]);
-        let mut mark = [0; 8];
-        let length = rustix::fs::fgetxattr(&other, "user.mark", &mut mark[..]).expect("a mark");
-        assert_eq!(&mark[..length], b"one");
         drop((file, other));
         disk.replace().expect("emptied");
         let found = std::fs::metadata(disk.path()).expect("there");
         assert_eq!((found.len(), found.blocks()), (1 << 20, 0));
-        let file = File::open(disk.path()).expect("opened");
-        assert!(rustix::fs::fgetxattr(&file, "user.mark", &mut mark[..]).is_err());
     }
 }
