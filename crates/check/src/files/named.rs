@@ -35,7 +35,9 @@ pub fn named(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<
         _ => steps.push(Step::Unlink(pick(rng, model, false)?)),
     }
     // Something during which the power may fail, and that makes nothing durable.
-    steps.push(Step::Create(free(rng, model).filter(|path| !names.contains(path))?));
+    steps.push(Step::Create(
+        free(rng, model).filter(|path| !names.contains(path))?,
+    ));
     Some(steps)
 }
 

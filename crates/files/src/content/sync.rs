@@ -18,10 +18,7 @@ impl Content {
         self.unasked_bytes.store(0, Ordering::Relaxed);
         if self.needs_sync.load(Ordering::Acquire) {
             self.sync_past(kind)?;
-            if self.read_state().is_unlinked {
-                return Ok(());
-            }
-            if !self.has_more_in_pool() {
+            if self.read_state().is_unlinked || !self.has_more_in_pool() {
                 return self.sync_names();
             }
         }

@@ -335,6 +335,10 @@ impl Inner {
             .check_all(records)
             .map_err(|found| refused(&found))?;
         let is_for_next = self.is_for_next_log(records);
+        let durable = match records.iter().any(|record| self.table.frees_place(record)) {
+            true => Durable::AtOnce,
+            false => durable,
+        };
         if !self.log.append(records, durable)? {
             return Err(no_room());
         }
