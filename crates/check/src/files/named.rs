@@ -25,10 +25,11 @@ pub fn named(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<
     let mut steps: Vec<Step> = names.iter().map(made).collect();
     match rng.u8(..6) {
         0 | 1 => steps.push(Step::SyncDirectory(pick(rng, model, true)?)),
-        // Of a file that the pool has nothing of.
+        // Of a file that was written past the pool, which has nothing of it.
         2 | 3 => {
             let file = *rng.choice(open)?;
-            steps.insert(0, Step::Suspend(file));
+            let written = Step::Write(file, rng.usize(..600), vec![rng.u8(..); 40], false);
+            steps.splice(..0, [Step::Suspend(file), written]);
             steps.push(Step::Sync(file, SyncKind::Data));
         }
         4 => steps.push(Step::Sync(*rng.choice(open)?, SyncKind::Data)),
