@@ -45,16 +45,20 @@ pub fn check_places(data: &Path, mount_point: &Path, pool: &Path) -> io::Result<
             data.display()
         )));
     }
-    for (place, shown) in [(data, "the directory"), (mount_point, "the mount point")] {
-        if pool.parent().is_some_and(|folder| {
-            folder.exists() && is_same_or_inside(folder, place).unwrap_or(false)
-        }) {
-            return Err(refuse(format!(
-                "the pool {} lies in {shown} {}, where programs could write into it; put it elsewhere",
-                pool.display(),
-                place.display()
-            )));
-        }
+    check_pool_outside(data, "the directory", pool)?;
+    check_pool_outside(mount_point, "the mount point", pool)
+}
+
+/// Refuses a pool inside of `place`, which messages call what is `shown`.
+pub fn check_pool_outside(place: &Path, shown: &str, pool: &Path) -> io::Result<()> {
+    let is_inside =
+        |folder: &Path| folder.exists() && is_same_or_inside(folder, place).unwrap_or(false);
+    if pool.parent().is_some_and(is_inside) {
+        return Err(refuse(format!(
+            "the pool {} lies in {shown} {}, where programs could write into it; put it elsewhere",
+            pool.display(),
+            place.display()
+        )));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! ending must be quick.
 
 mod answers;
+pub mod broker;
 mod confinement;
 mod detach;
 mod drills;

@@ -136,6 +136,7 @@ fn open_as_it_is(
         writeback_cache: arguments.writeback_cache,
         keeps_cores_awake: !arguments.cores_may_sleep,
         open_files_per_user: arguments.open_files_per_user.map(|limit| limit as usize),
+        belief: forebay_mount::BELIEF,
     };
     let (data, directory) = (&arguments.data, &arguments.directory);
     FileMount::new(data, directory, &pool, &options, on_end).map_err(Failure::of_files)

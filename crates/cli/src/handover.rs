@@ -1,0 +1,90 @@
+//! What the processes of `forebay run --shared` tell each other, over a pair of sockets without a name: no other process
+//! can reach it.
+//!
+//! The broker says that it is ready, once, when the pool is open. The process that becomes the program answers with the
+//! mount that it has made. Where it ends without one, the broker sees the end of the stream.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use forebay_mount::PrivateMount;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+const READY: u8 = b'r';
+/// Of a mount in the host's user namespace, made by root.
+const OF_ROOT: u8 = b'h';
+/// Of a mount in a user namespace of its own.
+const OF_USER: u8 = b'u';
+
+/// The pool is open.
+pub fn say_ready(socket: &mut UnixStream) -> io::Result<()> {
+    socket.write_all(&[READY])
+}
+
+/// Whether the pool was opened; if not, the broker has said why.
+pub fn await_ready(socket: &mut UnixStream) -> io::Result<bool> {
+    let mut message = [0];
+    Ok(socket.read(&mut message)? == 1)
+}
+
+/// Hands the mount over to the process that serves it.
+pub fn give_mount(socket: &UnixStream, mount: &PrivateMount) -> io::Result<()> {
+    let kind = match mount.is_of_root {
+        true => OF_ROOT,
+        false => OF_USER,
+    };
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let devices = [mount.device.as_fd()];
+    let fits = control.push(SendAncillaryMessage::ScmRights(&devices));
+    assert!(fits, "there is room for one descriptor");
+    let message = [IoSlice::new(std::slice::from_ref(&kind))];
+    sendmsg(socket, &message, &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// The mount to serve; nothing if none was made.
+pub fn take_mount(socket: &UnixStream) -> io::Result<Option<PrivateMount>> {
+    let mut kind = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut kind)];
+    let received = recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let device = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut devices) => devices.next(),
+        _ => None,
+    });
+    match (received.bytes, device) {
+        (0, _) => Ok(None),
+        (_, Some(device)) => Ok(Some(PrivateMount {
+            device,
+            is_of_root: kind == [OF_ROOT],
+        })),
+        (_, None) => Err(io::Error::other("a message without a mount")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_arrives_as_it_was_given_and_an_end_is_none() {
+        for is_of_root in [false, true] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let device = std::fs::File::open("/dev/null").unwrap().into();
+            give_mount(&ours, &PrivateMount { device, is_of_root }).unwrap();
+            let mount = take_mount(&theirs).unwrap().unwrap();
+            assert_eq!(mount.is_of_root, is_of_root);
+            let status = rustix::fs::fstat(&mount.device).unwrap();
+            assert_eq!(status.st_rdev, rustix::fs::makedev(1, 3));
+            drop(ours);
+            assert!(take_mount(&theirs).unwrap().is_none());
+        }
+    }
+}
