@@ -121,8 +121,8 @@ fn await_broker(broker: &mut Child, directory: &Path) -> Result<ExitStatus, Fail
     let helper = std::thread::spawn(move || {
         if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             output::error(&format!(
-                "the program has ended; waiting for processes that it started and left, and until {shown} is up to date \
-                 (a signal ends them their access)"
+                "the program has ended; waiting for processes that it left, and until {shown} is up to date (after a signal \
+                 they get errors there)"
             ));
         }
     });

@@ -139,7 +139,7 @@ fn exit_codes_were_not_the_programs() {
         let outcome = run(&env, script);
         assert_eq!(outcome.code, expected, "{script}: {}", outcome.stderr);
     }
-    for (program, expected) in [("./file", 126), ("no-program-of-this-name", 127)] {
+    for (program, expected) in [("./data/file", 126), ("no-program-of-this-name", 127)] {
         let outcome = env.run(&["run", "--pool", "POOL", "--shared", "./data", "--", program]);
         assert_eq!(outcome.code, expected, "{program}: {}", outcome.stderr);
     }
