@@ -168,7 +168,7 @@ fn processes_of_one_program_did_not_see_each_others_files() {
         assert_eq!(found, format!("{number}\n"));
     }
     assert_eq!(brokers(&env), 0);
-    env.run(&["info", "POOL"]);
+    env.ask(&["info", "POOL"]);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_killed_command_took_the_files_from_its_program() {
     wait_until(|| brokers(&env) == 0);
     assert_eq!(text(env.path("data/file")), "after\n");
     assert_eq!(text(env.path("data/last")), "end\n");
-    env.run(&["info", "POOL"]);
+    env.ask(&["info", "POOL"]);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_process_left_behind_lost_its_files_or_hung_the_command() {
     assert_eq!(text(env.path("data/file")), "late\n");
     let left = Pid::from_raw(text(left).trim().parse().unwrap()).unwrap();
     kill_process(left, Signal::KILL).unwrap();
-    env.run(&["info", "POOL"]);
+    env.ask(&["info", "POOL"]);
 }
 
 #[test]
@@ -396,4 +396,80 @@ fn git_lost_commits_or_said_that_they_were_broken() {
         .output()
         .unwrap();
     assert!(outside.status.success(), "{outside:?}");
+}
+
+#[test]
+fn messages_delivered_before_a_kill_of_the_broker_were_not_whole() {
+    let Some(env) = env("messages_delivered_before_a_kill") else {
+        return;
+    };
+    // Each deliverer is a process, and so is each step of it.
+    let script = "
+        mkdir tmp new
+        for who in a b c; do
+            sh -c 'number=0
+                while number=$((number + 1)); name=$0.$number
+                    yes $0 2> /dev/null | head -c 4096 > tmp/$name && sync tmp/$name && ln tmp/$name new/$name && rm tmp/$name && sync new
+                do echo $name >> ../acknowledged-$0; done' $who 2> /dev/null &
+        done
+        until test $(cat ../acknowledged-* 2> /dev/null | wc -l) -ge 12; do sleep 0.02; done
+        echo ready; wait";
+    let running = Running::start(&env, script);
+    kill_process(running.child("broker"), Signal::KILL).unwrap();
+    let outcome = running.wait();
+    assert!(
+        outcome.stderr.contains("brought up to date"),
+        "{}",
+        outcome.stderr
+    );
+    let mut delivered = 0;
+    for who in ["a", "b", "c"] {
+        let acknowledged = fs::read_to_string(env.path(&format!("acknowledged-{who}")));
+        for name in acknowledged.unwrap_or_default().lines() {
+            let message = text(env.path(&format!("data/new/{name}")));
+            assert_eq!(message, format!("{who}\n").repeat(2048), "{name}");
+            delivered += 1;
+        }
+    }
+    assert!(delivered >= 12, "{delivered}");
+}
+
+#[test]
+fn postgres_did_not_start_or_lost_rows() {
+    let test = "postgres_did_not_start_or_lost_rows";
+    let Some(env) = env(test) else {
+        return;
+    };
+    let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let has_user = text("/etc/passwd")
+        .lines()
+        .any(|line| line.starts_with("postgres:"));
+    if !["initdb", "pg_ctl", "psql"]
+        .iter()
+        .all(|name| is_there(name))
+        || !has_user
+    {
+        skip(
+            test,
+            "needs initdb, pg_ctl and psql on the path, and the user postgres",
+        );
+        return;
+    }
+    // Its processes have given root up, which refuses to run it.
+    let script = "set -e
+        chmod 755 ..; mkdir db ../sockets; chown postgres db ../sockets
+        exec setpriv --reuid postgres --clear-groups sh -c 'set -e
+            initdb -A trust -U postgres -D db > /dev/null
+            start() { pg_ctl -s -w -D db -o \"-k $PWD/../sockets -c listen_addresses=\" -l db/log start; }
+            ask() { psql -h $PWD/../sockets -U postgres -qAtc \"$1\"; }
+            start
+            ask \"create table t as select generate_series(1, 1000) as n\"
+            pg_ctl -s -w -D db -m immediate stop
+            start
+            ask \"select count(*) from t\"
+            pg_ctl -s -w -D db -m fast stop'";
+    let outcome = run(&env, script);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "1000\n");
+    env.ask(&["info", "POOL"]);
 }
