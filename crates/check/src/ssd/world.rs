@@ -133,6 +133,8 @@ impl World {
             depth: script.depth,
             seed: Some(seed),
             zeroed_at_once_blocks: script.zeroed_at_once,
+            // What hides behind memory, and what memory has wrong.
+            keeps_recent: seed.is_multiple_of(2),
             ..Options::default()
         };
         let log = script.serve(open_pool(&device, &disks, options)?);

@@ -53,7 +53,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
     let loads = loader.find()?;
     // A row that is seen is made durable with the rest of what is, by the flush below.
     let volumes = VolumeTable::read(&*device, uuid, geometry)?;
-    let state = State::replayed(geometry, &loads);
+    let state = State::replayed(geometry, &loads, &options);
     let mut log = Log {
         device: device.clone(),
         uuid,
