@@ -3,6 +3,9 @@
 //!
 //! The broker says that it is ready, once, when the pool is open. The process that becomes the program answers with the
 //! mount that it has made. Where it ends without one, the broker sees the end of the stream.
+//!
+//! Over a second pair the broker tells the command when the last process has ended, and the command the broker when what
+//! is left of them is not to be waited for.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -20,6 +23,32 @@ const READY: u8 = b'r';
 const OF_ROOT: u8 = b'h';
 /// Of a mount in a user namespace of its own.
 const OF_USER: u8 = b'u';
+
+/// The broker's: no process has the directory any more.
+const OVER: u8 = b'o';
+/// The command's: those that still have it are to get errors.
+const END_NOW: u8 = b'e';
+
+/// No process has the directory any more.
+pub fn say_over(control: &UnixStream) {
+    say(control, OVER);
+}
+
+/// Processes that still have the directory are to get errors.
+pub fn say_end_now(control: &UnixStream) {
+    say(control, END_NOW);
+}
+
+/// A process that is gone needs no word.
+fn say(control: &UnixStream, word: u8) {
+    let _ = rustix::net::send(control, &[word], SendFlags::NOSIGNAL);
+}
+
+/// Waits for the other side's word, of which there is one kind; `false` if it has ended.
+pub fn await_word(mut control: &UnixStream) -> io::Result<bool> {
+    let mut word = [0];
+    Ok(control.read(&mut word)? == 1)
+}
 
 /// The pool is open.
 pub fn say_ready(socket: &mut UnixStream) -> io::Result<()> {

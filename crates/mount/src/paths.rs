@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use forebay_serve::mount_point;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 fn refuse(message: String) -> io::Error {
@@ -103,6 +104,13 @@ impl Drop for Locks {
 /// acknowledged writes when they recover.
 pub fn lock(data: &Path) -> io::Result<Locks> {
     let in_use = |message| Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+    // Locks of a mount do not meet those of the directory that it shows.
+    if mount_point::is_served_directory(data)? {
+        return in_use(format!(
+            "{} is served already, by the mount that it lies on; use it as it is, or end what serves it first",
+            data.display()
+        ));
+    }
     let mut above = Vec::new();
     for ancestor in data.ancestors().skip(1) {
         // A process that may not open it serves nothing that this one could.

@@ -80,10 +80,23 @@ impl Prepared {
     }
 
     /// Serves the requests of the session that `begin` makes of the tree. `on_end` is called once when it has ended.
+    /// Where that fails, the pool is closed.
     ///
     /// # Errors
-    /// Those of `begin`, or there are no threads.
+    /// Those of `begin`, there are no threads, or the pool could not be closed.
     pub fn serve(
+        self,
+        on_end: impl FnOnce() + Send + Sync + 'static,
+        begin: impl FnOnce(MountedTree) -> io::Result<Session<MountedTree>>,
+    ) -> io::Result<Serving> {
+        let buffer = Arc::clone(&self.buffer);
+        self.begin(on_end, begin).or_else(|error| {
+            buffer.close()?;
+            Err(error)
+        })
+    }
+
+    fn begin(
         self,
         on_end: impl FnOnce() + Send + Sync + 'static,
         begin: impl FnOnce(MountedTree) -> io::Result<Session<MountedTree>>,

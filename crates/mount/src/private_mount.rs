@@ -148,15 +148,16 @@ impl PrivateServer {
         self.prepared.buffer()
     }
 
-    /// Serves the mount; `on_end` is called once when the last process that had it has ended.
+    /// Serves the mount; `on_end` is called once when the last process that had it has ended. Nothing is served where
+    /// that is so already; the pool is closed then.
     ///
     /// # Errors
-    /// The mount has ended already, or there are no threads.
+    /// There are no threads, or the pool could not be closed.
     pub fn serve(
         self,
         mount: PrivateMount,
         on_end: impl FnOnce() + Send + Sync + 'static,
-    ) -> io::Result<Serving> {
+    ) -> io::Result<Option<Serving>> {
         let PrivateMount { device, is_of_root } = mount;
         let mut config = Config::default();
         config.n_threads = Some(self.options.threads.max(1));
@@ -167,7 +168,11 @@ impl PrivateServer {
             false => SessionACL::Owner,
         };
         let begin = |tree| Session::from_fd(tree, device, users, config);
-        self.prepared.serve(on_end, begin)
+        match self.prepared.serve(on_end, begin) {
+            // The kernel ended the session before the first request of it was read.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
+            served => served.map(Some),
+        }
     }
 
     /// Closes the pool: there is no mount to serve.

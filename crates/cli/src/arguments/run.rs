@@ -45,7 +45,8 @@ pub struct RunOptions {
     pub program: Vec<OsString>,
 }
 
-/// The process that has the pool of a program of many. Its standard input is the socket to the others.
+/// The process that has the pool of a program of many. Its standard input is the socket to the process that becomes the
+/// program, its standard output the one to the command.
 #[derive(Debug, Args)]
 pub struct BrokerOptions {
     /// The pool.
@@ -65,7 +66,7 @@ pub struct BrokerOptions {
 /// The process that becomes the program, within its own view of the directory.
 #[derive(Debug, Args)]
 pub struct WithinOptions {
-    /// The directory.
+    /// The directory, resolved.
     #[arg(long)]
     pub shared: PathBuf,
     /// The descriptor of the socket to the process that has the pool.

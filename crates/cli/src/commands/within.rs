@@ -22,14 +22,18 @@ pub fn run(options: &WithinOptions) -> Result<u8, Failure> {
     let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(options.socket) });
     // The program has no business with it, nor its children.
     rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC).map_err(std::io::Error::from)?;
-    let here = std::env::current_dir()?;
+    // One outside of the directory stays as it is, even where no path leads to it.
+    let here = std::env::current_dir().ok();
+    let here = here.filter(|here| here.starts_with(&options.shared));
     let mount = PrivateMount::new(&options.shared).map_err(Failure::of_files)?;
     handover::give_mount(&socket, &mount)?;
     // The broker's copy is the only one then: its end is the mount's.
     drop(mount);
     // What this process had as its working directory is the one below the mount.
-    std::env::set_current_dir(&here)
-        .map_err(|error| Failure::Failed(format!("{}: {error}", here.display())))?;
+    if let Some(here) = here {
+        std::env::set_current_dir(&here)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", here.display())))?;
+    }
     let (name, arguments) = options.program.split_first().expect("clap wants one");
     let error = Command::new(name).args(arguments).exec();
     Ok(program::not_started(name, &error))

@@ -80,7 +80,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         disks,
         confinement,
     ));
-    end::forward_signals(sender)?;
+    end::forward_signals(sender, || end::Event::Signal)?;
     let control = control_path(&settings.pool[0]);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
     let control_server = ControlServer::new(&control, owner, answers)?;

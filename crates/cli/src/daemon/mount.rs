@@ -57,7 +57,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
             "the last mount did not end in order: the directory was brought up to date"
         );
     }
-    end::forward_signals(sender.clone())?;
+    end::forward_signals(sender.clone(), || Event::Signal)?;
     let _watch = watch::start({
         let buffer = Arc::downgrade(mount.buffer());
         move || Some(watch::Seen::new(buffer.upgrade()?.stats()?, Vec::new()))
