@@ -4,7 +4,7 @@
 //! Two processes share the work. The one that becomes the program makes the namespace and the mount; the one that
 //! has the pool serves it and stays outside. Invariant: the server neither is in the namespace nor holds it. So the
 //! mount, and with it the session, ends exactly when the last process of the program has ended, and not before: none
-//! of them ever sees the directory below, which lags behind; and the server sees only that one.
+//! of them ever sees the directory below by its path, which lags behind; and the server sees only that one.
 
 use std::ffi::CString;
 use std::fs;
