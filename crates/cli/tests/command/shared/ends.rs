@@ -181,3 +181,20 @@ fn a_killed_command_took_the_files_from_its_program() {
     assert_eq!(text(env.path("data/last")), "end\n");
     env.ask(&["info", "POOL"]);
 }
+
+#[test]
+fn a_limit_of_the_program_ended_its_broker() {
+    let Some(env) = env("a_limit_of_the_program_ended_its_broker") else {
+        return;
+    };
+    let own = command(&env, "ulimit -f; echo text > file; sync file");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -S -f 8; exec \"$0\" \"$@\""]);
+    command.arg(own.get_program()).args(own.get_args());
+    command.current_dir(env.path("data"));
+    command.env("XDG_STATE_HOME", env.path("state"));
+    let outcome: Outcome = command.output().unwrap().into();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "8\n");
+    assert_eq!(text(env.path("data/file")), "text\n");
+}
