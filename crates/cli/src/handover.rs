@@ -1,7 +1,7 @@
 //! What the processes of `forebay run --shared` tell each other, over a pair of sockets without a name: no other process
 //! can reach it.
 //!
-//! The broker says that it is ready, once, when the pool is open. The process that becomes the program answers with the
+//! The broker says which directory it serves, once, when the pool is open. The process that becomes the program answers with the
 //! mount that it has made. Where it ends without one, the broker sees the end of the stream.
 //!
 //! Over a second pair the broker tells the command when the last process has ended, and the command the broker when what
@@ -12,13 +12,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use forebay_mount::PrivateMount;
+use forebay_mount::{DirectoryIdentity, PrivateMount};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-const READY: u8 = b'r';
 /// Of a mount in the host's user namespace, made by root.
 const OF_ROOT: u8 = b'h';
 /// Of a mount in a user namespace of its own.
@@ -50,15 +49,23 @@ pub fn await_word(mut control: &UnixStream) -> io::Result<bool> {
     Ok(control.read(&mut word)? == 1)
 }
 
-/// The pool is open.
-pub fn say_ready(socket: &mut UnixStream) -> io::Result<()> {
-    socket.write_all(&[READY])
+/// The pool is open, and of this directory.
+pub fn say_ready(socket: &mut UnixStream, served: DirectoryIdentity) -> io::Result<()> {
+    let numbers = [served.device.to_ne_bytes(), served.inode.to_ne_bytes()];
+    socket.write_all(&numbers.concat())
 }
 
-/// Whether the pool was opened; if not, the broker has said why.
-pub fn await_ready(socket: &mut UnixStream) -> io::Result<bool> {
-    let mut message = [0];
-    Ok(socket.read(&mut message)? == 1)
+/// The directory that the broker serves, once it has the pool; if it has none, it has said why.
+pub fn await_ready(socket: &mut UnixStream) -> io::Result<Option<DirectoryIdentity>> {
+    let mut numbers = [[0; 8]; 2];
+    for number in &mut numbers {
+        match socket.read_exact(number) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+    }
+    let [device, inode] = numbers.map(u64::from_ne_bytes);
+    Ok(Some(DirectoryIdentity { device, inode }))
 }
 
 /// Hands the mount over to the process that serves it.
@@ -101,6 +108,19 @@ pub fn take_mount(socket: &UnixStream) -> io::Result<Option<PrivateMount>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_arrives_as_it_was_said_and_an_end_is_none() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let served = DirectoryIdentity {
+            device: 7,
+            inode: u64::MAX,
+        };
+        say_ready(&mut ours, served).unwrap();
+        drop(ours);
+        assert_eq!(await_ready(&mut theirs).unwrap(), Some(served));
+        assert_eq!(await_ready(&mut theirs).unwrap(), None);
+    }
 
     #[test]
     fn a_mount_arrives_as_it_was_given_and_an_end_is_none() {

@@ -38,6 +38,6 @@ mod xattrs;
 pub use file_mount::FileMount;
 pub use forebay_serve::fuse_ring::{RingCounts, Transport};
 pub use options::{BELIEF, MountOptions};
-pub use paths::{Locks, data_directory, lock};
+pub use paths::{DirectoryIdentity, Locks, data_directory, lock};
 pub use prepared::Serving;
 pub use private_mount::{PrivateMount, PrivateServer};

@@ -28,6 +28,39 @@ pub fn data_directory(data: &Path) -> io::Result<PathBuf> {
     Ok(resolved)
 }
 
+/// Which directory it is, whatever path leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryIdentity {
+    /// The number of its file system's device.
+    pub device: u64,
+    /// Its inode's number there.
+    pub inode: u64,
+}
+
+impl DirectoryIdentity {
+    /// That of an open one.
+    pub(crate) fn of(directory: &OwnedFd) -> io::Result<DirectoryIdentity> {
+        let status = rustix::fs::fstat(directory)?;
+        Ok(DirectoryIdentity {
+            device: status.st_dev,
+            inode: status.st_ino,
+        })
+    }
+
+    /// Refuses a path that leads to another one by now.
+    pub(crate) fn check(self, path: &Path) -> io::Result<()> {
+        let metadata = fs::metadata(path)?;
+        if (metadata.dev(), metadata.ino()) == (self.device, self.inode) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has become another directory while the pool was opened; run it again",
+            path.display()
+        );
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, message))
+    }
+}
+
 /// Refuses a mount point that would hide the data, or show it within itself, and a pool inside the
 /// data. All paths are absolute.
 pub fn check_places(data: &Path, mount_point: &Path, pool: &Path) -> io::Result<()> {
@@ -228,6 +261,21 @@ mod tests {
         let other = lock(&beside).unwrap();
         drop((inner, other));
         lock(&data).unwrap();
+    }
+
+    #[test]
+    fn another_directory_in_the_place_was_taken_for_the_one_that_is_served() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (data, other) = (scratch.path().join("data"), scratch.path().join("other"));
+        fs::create_dir(&data).unwrap();
+        let locks = lock(&data).unwrap();
+        let identity = DirectoryIdentity::of(&locks.data).unwrap();
+        identity.check(&data).unwrap();
+        fs::rename(&data, &other).unwrap();
+        fs::create_dir(&data).unwrap();
+        let error = identity.check(&data).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        identity.check(&other).unwrap();
     }
 
     #[test]

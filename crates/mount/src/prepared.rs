@@ -74,6 +74,14 @@ impl Prepared {
         })
     }
 
+    /// Which directory it is.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn identity(&self) -> io::Result<paths::DirectoryIdentity> {
+        paths::DirectoryIdentity::of(&self.locks.data)
+    }
+
     /// The pool with the files that it buffers.
     pub fn buffer(&self) -> &Arc<FileBuffer> {
         &self.buffer

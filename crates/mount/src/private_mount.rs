@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 
 use crate::options::MountOptions;
-use crate::paths;
+use crate::paths::{self, DirectoryIdentity};
 use crate::prepared::{Prepared, Serving};
 use crate::restrictions::Restrictions;
 
@@ -34,12 +34,12 @@ pub struct PrivateMount {
 }
 
 impl PrivateMount {
-    /// Gives this process, which has one thread, a mount namespace of its own and mounts on `directory` there. A process
-    /// that looks into it waits until it is served.
+    /// Gives this process, which has one thread, a mount namespace of its own and mounts on `directory` there, which is to
+    /// be the one that is served. A process that looks into it waits until it is.
     ///
     /// # Errors
-    /// The process may neither mount nor have a user namespace, or `/dev/fuse` is not its to open.
-    pub fn new(directory: &Path) -> io::Result<PrivateMount> {
+    /// It is another directory, the process may neither mount nor have a user namespace, or `/dev/fuse` is not its to open.
+    pub fn new(directory: &Path, served: DirectoryIdentity) -> io::Result<PrivateMount> {
         let directory = paths::data_directory(directory)?;
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         let restrictions = Restrictions::of(&directory)?;
@@ -62,6 +62,7 @@ impl PrivateMount {
             options.push_str(",allow_other");
         }
         let options = CString::new(options)?;
+        served.check(&directory)?;
         rustix::mount::mount(
             MOUNT_SOURCE,
             directory.as_path(),
@@ -141,6 +142,14 @@ impl PrivateServer {
             prepared: Prepared::new(data, buffer, options)?,
             options: options.clone(),
         })
+    }
+
+    /// Which directory it is.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn identity(&self) -> io::Result<DirectoryIdentity> {
+        self.prepared.identity()
     }
 
     /// The pool with the files that it buffers.

@@ -69,6 +69,12 @@ pub struct WithinOptions {
     /// The directory, resolved.
     #[arg(long)]
     pub shared: PathBuf,
+    /// The directory's device, as the process says that has the pool.
+    #[arg(long)]
+    pub device: u64,
+    /// And its inode there.
+    #[arg(long)]
+    pub inode: u64,
     /// The descriptor of the socket to the process that has the pool.
     #[arg(long)]
     pub socket: i32,

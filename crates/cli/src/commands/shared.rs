@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use forebay_command::{Failure, output};
 use forebay_files::{FileBuffer, FileBufferOptions};
+use forebay_mount::DirectoryIdentity;
 use rustix::io::FdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -44,7 +45,7 @@ pub fn run(options: &RunOptions, pool: &Path, directory: &Path) -> Result<u8, Fa
     let (mut ours, theirs) = UnixStream::pair()?;
     let (control, their_control) = UnixStream::pair()?;
     let mut broker = start_broker(options, pool, directory, theirs, their_control)?;
-    if !handover::await_ready(&mut ours)? {
+    let Some(served) = handover::await_ready(&mut ours)? else {
         let ended = broker.wait()?;
         if let Some(signal) = ended.signal() {
             output::error(&format!(
@@ -53,8 +54,8 @@ pub fn run(options: &RunOptions, pool: &Path, directory: &Path) -> Result<u8, Fa
         }
         // Else it has said why.
         return Ok(program::exit_code(ended));
-    }
-    let ran = run_program(options, directory, ours);
+    };
+    let ran = run_program(options, directory, served, ours);
     // Whatever became of the program: the pool is closed when the command ends.
     let ended = await_broker(&mut broker, &control, directory)?;
     let failed = after_broker(options, ended, pool, directory);
@@ -67,11 +68,12 @@ pub fn run(options: &RunOptions, pool: &Path, directory: &Path) -> Result<u8, Fa
 fn run_program(
     options: &RunOptions,
     directory: &Path,
+    served: DirectoryIdentity,
     socket: UnixStream,
 ) -> Result<ExitStatus, Failure> {
     // Before the program begins: a signal that arrives then is passed on too.
     let signals = Signals::new(program::heard())?;
-    let mut child = start_program(options, directory, socket)?;
+    let mut child = start_program(options, directory, served, socket)?;
     program::wait(&mut child, signals)
 }
 
@@ -158,6 +160,7 @@ fn close_inherited() -> io::Result<()> {
 fn start_program(
     options: &RunOptions,
     directory: &Path,
+    served: DirectoryIdentity,
     socket: UnixStream,
 ) -> Result<Child, Failure> {
     // For this child alone: it is the last one that is started, and closes it when the program begins.
@@ -167,6 +170,10 @@ fn start_program(
         .arg("within")
         .arg("--shared")
         .arg(directory)
+        .arg("--device")
+        .arg(served.device.to_string())
+        .arg("--inode")
+        .arg(served.inode.to_string())
         .arg("--socket")
         .arg(socket.as_raw_fd().to_string())
         .arg("--")

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use forebay_command::Failure;
-use forebay_mount::PrivateMount;
+use forebay_mount::{DirectoryIdentity, PrivateMount};
 use rustix::io::FdFlags;
 
 use crate::arguments::WithinOptions;
@@ -25,7 +25,11 @@ pub fn run(options: &WithinOptions) -> Result<u8, Failure> {
     // One outside of the directory stays as it is, even where no path leads to it.
     let here = std::env::current_dir().ok();
     let here = here.filter(|here| here.starts_with(&options.shared));
-    let mount = PrivateMount::new(&options.shared).map_err(Failure::of_files)?;
+    let served = DirectoryIdentity {
+        device: options.device,
+        inode: options.inode,
+    };
+    let mount = PrivateMount::new(&options.shared, served).map_err(Failure::of_files)?;
     handover::give_mount(&socket, &mount)?;
     // The broker's copy is the only one then: its end is the mount's.
     drop(mount);

@@ -65,7 +65,8 @@ pub fn run(options: &BrokerOptions) -> Result<(), Failure> {
     end::forward_signals(sender.clone(), || Event::Signal)?;
     forward_command(control.try_clone()?, sender.clone())?;
     // A command that has ended meanwhile started no program.
-    let is_wanted = handover::say_ready(&mut socket).is_ok();
+    let served = server.identity()?;
+    let is_wanted = handover::say_ready(&mut socket, served).is_ok();
     let mount = match is_wanted {
         true => handover::take_mount(&socket)?,
         false => None,
