@@ -9,6 +9,7 @@ pub mod config;
 mod control;
 mod daemon;
 pub mod drills;
+mod handover;
 mod idle_pool;
 pub mod inspection;
 mod members;
@@ -68,6 +69,11 @@ pub fn main() -> ExitCode {
         Command::Completions(options) => manual::completions::<Arguments>(options.shell),
         Command::Man(options) => manual::man::<Arguments>(&options.directory),
         Command::Unmounter(options) => daemon::unmounter::run(&options),
+        Command::Broker(options) => daemon::broker::run(&options),
+        Command::Within(options) => match commands::within::run(&options) {
+            Ok(code) => return ExitCode::from(code),
+            Err(failure) => Err(failure),
+        },
     };
     forebay_command::end_with(result)
 }

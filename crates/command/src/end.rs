@@ -31,13 +31,16 @@ pub enum Event {
 }
 
 /// Makes the signals that mean the end arrive as events.
-pub fn forward_signals(sender: Sender<Event>) -> io::Result<()> {
+pub fn forward_signals<E: Send + 'static>(
+    sender: Sender<E>,
+    event: impl Fn() -> E + Send + 'static,
+) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             for _ in signals.forever() {
-                if sender.send(Event::Signal).is_err() {
+                if sender.send(event()).is_err() {
                     return;
                 }
             }

@@ -80,7 +80,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         backing: opened.backing,
         disks: Arc::clone(&disks),
     });
-    end::forward_signals(sender)?;
+    end::forward_signals(sender, || end::Event::Signal)?;
     let answers = Arc::new(Answers(Arc::downgrade(&laboratory)));
     let control_server = ControlServer::new(&control_path(&options.memory), None, answers)?;
     laboratory.open_front_ends(options)?;

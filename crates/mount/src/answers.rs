@@ -7,10 +7,6 @@ use fuser::{Errno, FileAttr, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, Repl
 
 use crate::xattrs::Answer;
 
-/// How long the kernel may cache names and attributes. Everything that changes them through the mount
-/// corrects them at once; this is how late a change behind it is seen.
-pub const BELIEF: Duration = Duration::from_secs(1);
-
 /// Inode numbers are not used again while the kernel knows them.
 pub const GENERATION: Generation = Generation(0);
 
@@ -28,17 +24,17 @@ pub fn answer_empty(result: io::Result<()>, reply: ReplyEmpty) {
 }
 
 /// What a name leads to, or the error.
-pub fn answer_entry(result: io::Result<FileAttr>, reply: ReplyEntry) {
+pub fn answer_entry(belief: Duration, result: io::Result<FileAttr>, reply: ReplyEntry) {
     match result {
-        Ok(found) => reply.entry(&BELIEF, &found, GENERATION),
+        Ok(found) => reply.entry(&belief, &found, GENERATION),
         Err(error) => reply.error(errno(&error)),
     }
 }
 
 /// An inode's attributes, or the error.
-pub fn answer_attributes(result: io::Result<FileAttr>, reply: ReplyAttr) {
+pub fn answer_attributes(belief: Duration, result: io::Result<FileAttr>, reply: ReplyAttr) {
     match result {
-        Ok(attributes) => reply.attr(&BELIEF, &attributes),
+        Ok(attributes) => reply.attr(&belief, &attributes),
         Err(error) => reply.error(errno(&error)),
     }
 }

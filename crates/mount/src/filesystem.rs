@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use crate::answers::{
-    BELIEF, GENERATION, answer_attributes, answer_empty, answer_entry, answer_xattr, errno,
+    GENERATION, answer_attributes, answer_empty, answer_entry, answer_xattr, errno,
 };
 use crate::credentials::Caller;
 use crate::negotiation;
@@ -87,7 +87,9 @@ impl Filesystem for MountedTree {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
-        self.serve(move |operations| answer_entry(operations.lookup(parent, &name), reply));
+        self.serve(move |operations| {
+            answer_entry(operations.belief, operations.lookup(parent, &name), reply)
+        });
     }
 
     fn forget(&self, _request: &Request, inode: INodeNo, lookups: u64) {
@@ -101,7 +103,9 @@ impl Filesystem for MountedTree {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        self.serve(move |operations| answer_attributes(operations.tree.attributes(inode), reply));
+        self.serve(move |operations| {
+            answer_attributes(operations.belief, operations.tree.attributes(inode), reply)
+        });
     }
 
     fn setattr(
@@ -132,7 +136,11 @@ impl Filesystem for MountedTree {
             modified,
         };
         self.serve(move |operations| {
-            answer_attributes(operations.setattr(caller, inode, handle, &change), reply);
+            answer_attributes(
+                operations.belief,
+                operations.setattr(caller, inode, handle, &change),
+                reply,
+            );
         });
     }
 
@@ -156,7 +164,7 @@ impl Filesystem for MountedTree {
         let (caller, name) = (Caller::from(request), name.to_owned());
         self.serve(move |operations| {
             let made = operations.mknod((caller, umask), (parent, &name), mode, device);
-            answer_entry(made, reply);
+            answer_entry(operations.belief, made, reply);
         });
     }
 
@@ -172,7 +180,7 @@ impl Filesystem for MountedTree {
         let (caller, name) = (Caller::from(request), name.to_owned());
         self.serve(move |operations| {
             let made = operations.mkdir((caller, umask), (parent, &name), mode);
-            answer_entry(made, reply);
+            answer_entry(operations.belief, made, reply);
         });
     }
 
@@ -187,7 +195,11 @@ impl Filesystem for MountedTree {
         let (caller, name) = (Caller::from(request), name.to_owned());
         let target = target.to_owned();
         self.serve(move |operations| {
-            answer_entry(operations.symlink(caller, (parent, &name), &target), reply);
+            answer_entry(
+                operations.belief,
+                operations.symlink(caller, (parent, &name), &target),
+                reply,
+            );
         });
     }
 
@@ -234,7 +246,11 @@ impl Filesystem for MountedTree {
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
         self.serve(move |operations| {
-            answer_entry(operations.link(caller, inode, (parent, &name)), reply);
+            answer_entry(
+                operations.belief,
+                operations.link(caller, inode, (parent, &name)),
+                reply,
+            );
         });
     }
 
@@ -262,7 +278,7 @@ impl Filesystem for MountedTree {
         self.serve(move |operations| {
             match operations.create((caller, umask), (parent, &name), mode, flags) {
                 Ok((found, handle, opened)) => {
-                    reply.created(&BELIEF, &found, GENERATION, handle, opened);
+                    reply.created(&operations.belief, &found, GENERATION, handle, opened);
                 }
                 Err(error) => reply.error(errno(&error)),
             }
@@ -402,7 +418,7 @@ impl Filesystem for MountedTree {
             let result = tree.list_with_attributes(handle, offset, |listed, found| {
                 let number = INodeNo(listed.number);
                 let (next, name) = (listed.next_offset, &listed.name);
-                !reply.add(number, next, name, &BELIEF, found, GENERATION)
+                !reply.add(number, next, name, &operations.belief, found, GENERATION)
             });
             match result {
                 Ok(()) => reply.ok(),

@@ -25,6 +25,8 @@ mod operations;
 mod options;
 mod path_fd;
 mod paths;
+mod prepared;
+mod private_mount;
 mod restrictions;
 mod ring;
 mod scheduler;
@@ -35,4 +37,7 @@ mod xattrs;
 
 pub use file_mount::FileMount;
 pub use forebay_serve::fuse_ring::{RingCounts, Transport};
-pub use options::MountOptions;
+pub use options::{BELIEF, MountOptions};
+pub use paths::{DirectoryIdentity, Locks, data_directory, lock};
+pub use prepared::Serving;
+pub use private_mount::{PrivateMount, PrivateServer};

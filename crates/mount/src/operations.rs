@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use forebay_files::SyncKind;
 use fuser::{FileAttr, FileHandle, FopenFlags, INodeNo, WriteFlags};
@@ -22,6 +23,8 @@ pub struct Operations {
     pub tree: Tree,
     pub opening: Opening,
     pub has_writeback_cache: bool,
+    /// How long the kernel may cache names and attributes.
+    pub belief: Duration,
 }
 
 impl Operations {

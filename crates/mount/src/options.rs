@@ -1,6 +1,12 @@
 //! How a directory is served, as its user chooses.
 
+use std::time::Duration;
+
 use forebay_serve::fuse_ring::Transport;
+
+/// How long the kernel may cache names and attributes where other processes may change the directory behind the
+/// mount: this is how late such a change is seen. What changes through the mount is corrected at once.
+pub const BELIEF: Duration = Duration::from_secs(1);
 
 /// How a directory is served.
 #[derive(Clone, Debug)]
@@ -17,6 +23,8 @@ pub struct MountOptions {
     /// Files and directories that each user may have open, the process's own user apart; by default an eighth of
     /// the descriptors that the process may have.
     pub open_files_per_user: Option<usize>,
+    /// How long the kernel may cache names and attributes.
+    pub belief: Duration,
 }
 
 impl Default for MountOptions {
@@ -27,6 +35,7 @@ impl Default for MountOptions {
             writeback_cache: false,
             keeps_cores_awake: true,
             open_files_per_user: None,
+            belief: BELIEF,
         }
     }
 }

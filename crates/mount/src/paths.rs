@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use forebay_serve::mount_point;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 fn refuse(message: String) -> io::Error {
@@ -27,6 +28,39 @@ pub fn data_directory(data: &Path) -> io::Result<PathBuf> {
     Ok(resolved)
 }
 
+/// Which directory it is, whatever path leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryIdentity {
+    /// The number of its file system's device.
+    pub device: u64,
+    /// Its inode's number there.
+    pub inode: u64,
+}
+
+impl DirectoryIdentity {
+    /// That of an open one.
+    pub(crate) fn of(directory: &OwnedFd) -> io::Result<DirectoryIdentity> {
+        let status = rustix::fs::fstat(directory)?;
+        Ok(DirectoryIdentity {
+            device: status.st_dev,
+            inode: status.st_ino,
+        })
+    }
+
+    /// Refuses a path that leads to another one by now.
+    pub(crate) fn check(self, path: &Path) -> io::Result<()> {
+        let metadata = fs::metadata(path)?;
+        if (metadata.dev(), metadata.ino()) == (self.device, self.inode) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has become another directory while the pool was opened; run it again",
+            path.display()
+        );
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, message))
+    }
+}
+
 /// Refuses a mount point that would hide the data, or show it within itself, and a pool inside the
 /// data. All paths are absolute.
 pub fn check_places(data: &Path, mount_point: &Path, pool: &Path) -> io::Result<()> {
@@ -45,16 +79,20 @@ pub fn check_places(data: &Path, mount_point: &Path, pool: &Path) -> io::Result<
             data.display()
         )));
     }
-    for (place, shown) in [(data, "the directory"), (mount_point, "the mount point")] {
-        if pool.parent().is_some_and(|folder| {
-            folder.exists() && is_same_or_inside(folder, place).unwrap_or(false)
-        }) {
-            return Err(refuse(format!(
-                "the pool {} lies in {shown} {}, where programs could write into it; put it elsewhere",
-                pool.display(),
-                place.display()
-            )));
-        }
+    check_pool_outside(data, "the directory", pool)?;
+    check_pool_outside(mount_point, "the mount point", pool)
+}
+
+/// Refuses a pool inside of `place`, which messages call what is `shown`.
+pub fn check_pool_outside(place: &Path, shown: &str, pool: &Path) -> io::Result<()> {
+    let is_inside =
+        |folder: &Path| folder.exists() && is_same_or_inside(folder, place).unwrap_or(false);
+    if pool.parent().is_some_and(is_inside) {
+        return Err(refuse(format!(
+            "the pool {} lies in {shown} {}, where programs could write into it; put it elsewhere",
+            pool.display(),
+            place.display()
+        )));
     }
     Ok(())
 }
@@ -99,6 +137,13 @@ impl Drop for Locks {
 /// acknowledged writes when they recover.
 pub fn lock(data: &Path) -> io::Result<Locks> {
     let in_use = |message| Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+    // Locks of a mount do not meet those of the directory that it shows.
+    if mount_point::is_served_directory(data)? {
+        return in_use(format!(
+            "{} is served already, by the mount that it lies on; use it as it is, or end what serves it first",
+            data.display()
+        ));
+    }
     let mut above = Vec::new();
     for ancestor in data.ancestors().skip(1) {
         // A process that may not open it serves nothing that this one could.
@@ -216,6 +261,21 @@ mod tests {
         let other = lock(&beside).unwrap();
         drop((inner, other));
         lock(&data).unwrap();
+    }
+
+    #[test]
+    fn another_directory_in_the_place_was_taken_for_the_one_that_is_served() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (data, other) = (scratch.path().join("data"), scratch.path().join("other"));
+        fs::create_dir(&data).unwrap();
+        let locks = lock(&data).unwrap();
+        let identity = DirectoryIdentity::of(&locks.data).unwrap();
+        identity.check(&data).unwrap();
+        fs::rename(&data, &other).unwrap();
+        fs::create_dir(&data).unwrap();
+        let error = identity.check(&data).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        identity.check(&other).unwrap();
     }
 
     #[test]

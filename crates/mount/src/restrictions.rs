@@ -11,12 +11,13 @@ use rustix::fs::StatVfsMountFlags;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restrictions {
     /// Set-user-id and set-group-id bits and capabilities mean nothing.
-    no_suid: bool,
+    pub no_suid: bool,
     /// Devices cannot be opened.
-    no_devices: bool,
+    pub no_devices: bool,
     /// Programs cannot be run.
-    no_programs: bool,
-    read_only: bool,
+    pub no_programs: bool,
+    /// Nothing can be written.
+    pub read_only: bool,
 }
 
 impl Restrictions {

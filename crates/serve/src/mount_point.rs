@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -224,6 +225,24 @@ pub fn options_below(directory: &Path) -> io::Result<Vec<String>> {
         point != directory && point.starts_with(directory)
     });
     Ok(below.map(|mount| mount.options).collect())
+}
+
+/// Whether the file system that `directory` lies on is a directory that a process of ours serves.
+///
+/// # Errors
+/// The directory is not there, or the kernel does not tell what is mounted.
+pub fn is_served_directory(directory: &Path) -> io::Result<bool> {
+    let device = fs::metadata(directory)?.dev();
+    let device = format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    );
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    let mut mounts = table.lines().filter_map(parse_mountinfo);
+    Ok(mounts.any(|mount| {
+        mount.is_ours() && mount.file_system == "fuse.files" && mount.device == device
+    }))
 }
 
 /// Parses one line of `/proc/self/mountinfo` (see proc_pid_mountinfo(5)).

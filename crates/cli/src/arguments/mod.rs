@@ -97,6 +97,12 @@ pub enum Command {
     /// Unmount for a daemon that gave up the right to.
     #[command(hide = true)]
     Unmounter(UnmounterOptions),
+    /// Have the pool for a program of many processes.
+    #[command(hide = true)]
+    Broker(BrokerOptions),
+    /// Become a program that sees a directory through the process that has the pool.
+    #[command(hide = true)]
+    Within(WithinOptions),
 }
 
 #[cfg(test)]

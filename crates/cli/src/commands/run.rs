@@ -3,29 +3,25 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::Command;
 
 use forebay_command::{Failure, output};
 use forebay_files::{FileBuffer, FileBufferOptions, Marking};
-use rustix::process::{Pid, Signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::arguments::RunOptions;
-use crate::commands::obstacles;
 use crate::commands::tally::Tally;
+use crate::commands::{obstacles, program, shared};
 
 const LIBRARY: &str = "libforebay_preload.so";
-/// As in shells.
-const EXIT_SIGNALLED: u8 = 128;
-const EXIT_NOT_FOUND: u8 = 127;
-const EXIT_NOT_RUN: u8 = 126;
 
 /// Runs the program; returns its exit code.
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let pool = named(&options.pool)?;
+    if let Some(directory) = &options.shared {
+        return shared::run(options, &pool, directory);
+    }
     let library = library(options.library.as_deref())?;
     let mark = forebay::internals::file_of_pool(&pool);
     let own = FileBufferOptions::new(&pool)
@@ -33,8 +29,8 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
         .marking(Marking::OnceABoot(mark.clone()));
     let accepting = options.trust.runtime().accept_stale(options.accept_stale);
     let mut is_empty = bring_up_to_date(&own.clone().runtime(accepting))?;
-    let (program, arguments) = options.program.split_first().expect("clap wants one");
-    let mut command = Command::new(program);
+    let (name, arguments) = options.program.split_first().expect("clap wants one");
+    let mut command = Command::new(name);
     command
         .args(arguments)
         .env("LD_PRELOAD", preloaded(&library))
@@ -52,28 +48,23 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
         command.env("FOREBAY_TALLY", tally.path());
     }
     if !options.quiet {
-        for obstacle in obstacles::of(program) {
+        for obstacle in obstacles::of(name) {
             output::error(&format!("{obstacle}; use forebay mount for it"));
         }
     }
     // Before the program begins: a signal that arrives then is passed on too.
-    let signals = Signals::new(heard())?;
+    let signals = Signals::new(program::heard())?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            output::error(&format!("{}: {error}", program.display()));
+            let code = program::not_started(name, &error);
             if is_empty {
                 note_whole(&own, &mark);
             }
-            let is_missing = error.kind() == io::ErrorKind::NotFound;
-            return Ok(if is_missing {
-                EXIT_NOT_FOUND
-            } else {
-                EXIT_NOT_RUN
-            });
+            return Ok(code);
         }
     };
-    let status = wait(&mut child, signals)?;
+    let status = program::wait(&mut child, signals)?;
     if owner_mark(&pool).exists() {
         is_empty = after_killed(&own);
     }
@@ -83,7 +74,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     if let Some(tally) = tally.filter(|_| !options.quiet) {
         output::error(&tally.summary());
     }
-    Ok(exit_code(status))
+    Ok(program::exit_code(status))
 }
 
 /// The program has ended: its files are whole, unless a process still has the pool or died with it.
@@ -228,51 +219,4 @@ fn library(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
                 folder.display()
             ))
         })
-}
-
-/// The signals that are passed on. Those that our parent has us ignore (`nohup`) stay ignored, for
-/// the program too.
-fn heard() -> Vec<i32> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut lines = status.lines();
-    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    let is_ignored = |signal: &i32| ignored.unwrap_or(0) & (1 << (signal - 1)) != 0;
-    let mut heard = vec![SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
-    heard.retain(|signal| !is_ignored(signal));
-    heard
-}
-
-/// Waits for the program; signals that are meant for it are passed on.
-fn wait(child: &mut Child, mut signals: Signals) -> Result<ExitStatus, Failure> {
-    let handle = signals.handle();
-    let id = Pid::from_child(child);
-    let forwarder = std::thread::spawn(move || {
-        for number in signals.forever() {
-            // A terminal has sent these two to the program itself.
-            let is_from_terminal = matches!(number, SIGINT | SIGQUIT) && is_in_foreground();
-            if let Some(signal) = Signal::from_named_raw(number)
-                && !is_from_terminal
-            {
-                // A program that is gone needs no signal.
-                let _ = rustix::process::kill_process(id, signal);
-            }
-        }
-    });
-    let status = child.wait();
-    handle.close();
-    let _ = forwarder.join();
-    Ok(status?)
-}
-
-fn is_in_foreground() -> bool {
-    let group = rustix::termios::tcgetpgrp(std::io::stdin());
-    group.is_ok_and(|group| group == rustix::process::getpgrp())
-}
-
-fn exit_code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, signal) => EXIT_SIGNALLED.wrapping_add(signal.unwrap_or(0) as u8),
-    }
 }

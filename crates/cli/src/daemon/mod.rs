@@ -6,6 +6,7 @@
 //! ending must be quick.
 
 mod answers;
+pub mod broker;
 mod confinement;
 mod detach;
 mod drills;
@@ -79,7 +80,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         disks,
         confinement,
     ));
-    end::forward_signals(sender)?;
+    end::forward_signals(sender, || end::Event::Signal)?;
     let control = control_path(&settings.pool[0]);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
     let control_server = ControlServer::new(&control, owner, answers)?;

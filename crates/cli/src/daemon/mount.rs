@@ -57,7 +57,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
             "the last mount did not end in order: the directory was brought up to date"
         );
     }
-    end::forward_signals(sender.clone())?;
+    end::forward_signals(sender.clone(), || Event::Signal)?;
     let _watch = watch::start({
         let buffer = Arc::downgrade(mount.buffer());
         move || Some(watch::Seen::new(buffer.upgrade()?.stats()?, Vec::new()))
@@ -136,6 +136,7 @@ fn open_as_it_is(
         writeback_cache: arguments.writeback_cache,
         keeps_cores_awake: !arguments.cores_may_sleep,
         open_files_per_user: arguments.open_files_per_user.map(|limit| limit as usize),
+        belief: forebay_mount::BELIEF,
     };
     let (data, directory) = (&arguments.data, &arguments.directory);
     FileMount::new(data, directory, &pool, &options, on_end).map_err(Failure::of_files)

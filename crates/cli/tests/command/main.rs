@@ -28,6 +28,7 @@ mod pools;
 mod run;
 mod sandbox;
 mod service;
+mod shared;
 mod ssd;
 mod ssd_vhost;
 mod stacked;

@@ -6,7 +6,6 @@ use std::path::Path;
 use forebay_serve::fuse_ring::{Answer, Fields, ListedName, Request, opcode};
 use fuser::{FopenFlags, INodeNo, WriteFlags};
 
-use crate::answers::BELIEF;
 use crate::attributes;
 use crate::credentials::Caller;
 use crate::listing::Listed;
@@ -106,10 +105,14 @@ fn made(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
             let (flags, mode, umask) = (arguments.i32()?, arguments.u32()?, arguments.u32()?);
             let at = (parent, names.name()?);
             let (found, handle, flags) = operations.create((caller, umask), at, mode, flags)?;
-            return Answer::new(request.payload).created(&found, BELIEF, (handle, flags));
+            return Answer::new(request.payload).created(
+                &found,
+                operations.belief,
+                (handle, flags),
+            );
         }
     };
-    Answer::new(request.payload).entry(&found, BELIEF)
+    Answer::new(request.payload).entry(&found, operations.belief)
 }
 
 /// What loses or changes a name.
@@ -142,7 +145,7 @@ fn of_inode(operations: &Operations, request: Request<'_>) -> io::Result<usize> 
     match request.opcode {
         opcode::GETATTR => {
             let found = tree.attributes(inode)?;
-            Answer::new(request.payload).attributes(&found, BELIEF)
+            Answer::new(request.payload).attributes(&found, operations.belief)
         }
         opcode::SETATTR => setattr(operations, request),
         opcode::READLINK => {
@@ -207,7 +210,7 @@ fn setattr(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
     };
     let handle = has(valid::HANDLE).then_some(handle);
     let found = operations.setattr(caller, inode, handle, &change)?;
-    Answer::new(request.payload).attributes(&found, BELIEF)
+    Answer::new(request.payload).attributes(&found, operations.belief)
 }
 
 fn of_directory(operations: &Operations, request: Request<'_>) -> io::Result<usize> {
@@ -230,7 +233,7 @@ fn of_directory(operations: &Operations, request: Request<'_>) -> io::Result<usi
             match code {
                 opcode::READDIRPLUS => {
                     tree.list_with_attributes(handle, offset, |listed, found| {
-                        answer.listed(name_of(listed), Some((found, BELIEF)))
+                        answer.listed(name_of(listed), Some((found, operations.belief)))
                     })?;
                 }
                 _ => tree.list(handle, offset, |listed| {

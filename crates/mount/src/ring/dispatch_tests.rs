@@ -40,6 +40,7 @@ impl Place {
                 tree: Tree::new(Arc::clone(&buffer), root, 8, shares).unwrap(),
                 opening: Opening::default(),
                 has_writeback_cache: false,
+                belief: crate::options::BELIEF,
             },
             buffer,
         }
