@@ -45,8 +45,20 @@ impl Log {
     /// [`LogError::NoRoom`] if the oldest segments have to be recycled first; then nothing has happened. A write has
     /// failed, now or earlier; then after a crash the transaction is there whole or not at all.
     pub fn commit(&self, transaction: Transaction) -> Result<()> {
-        let ticket = self.stage(transaction)?;
-        self.wait(&ticket)
+        self.commit_as(transaction, Log::stage)
+    }
+
+    fn commit_as(
+        &self,
+        transaction: Transaction,
+        stage: impl Fn(&Log, Transaction) -> Result<Ticket>,
+    ) -> Result<()> {
+        let folded = self.stage_fold_for(&transaction)?;
+        let staged = stage(self, transaction);
+        let waited = staged.and_then(|ticket| self.wait(&ticket));
+        // Usually in the same group, and so over by now.
+        let folded = folded.map_or(Ok(()), |folded| self.wait(&folded));
+        waited.and(folded)
     }
 
     /// Commits a transaction without making it durable: when it returns, every reader sees it, and a kill of the process leaves it. A
@@ -56,8 +68,7 @@ impl Log {
     /// # Errors
     /// As those of [`Log::commit`].
     pub fn commit_unsynced(&self, transaction: Transaction) -> Result<()> {
-        let ticket = self.stage_unsynced(transaction)?;
-        self.wait(&ticket)
+        self.commit_as(transaction, Log::stage_unsynced)
     }
 
     /// As [`Log::stage`], of a transaction that is over when it is written.
@@ -75,6 +86,9 @@ impl Log {
     /// As those of [`Log::commit`], but for a write that fails now.
     pub fn stage(&self, mut transaction: Transaction) -> Result<Ticket> {
         self.check_size(&transaction)?;
+        if let Some(ticket) = self.join_small(&transaction)? {
+            return Ok(ticket);
+        }
         transaction.check_whole_blocks();
         loop {
             let bases = self.bases(&transaction)?;
@@ -230,6 +244,7 @@ impl Log {
         let ready = Ready {
             elements: vec![element],
             pages: Arc::new(pages),
+            inline: Vec::new(),
             is_fill: true,
             is_unsynced: false,
         };
@@ -260,6 +275,7 @@ impl Log {
         let ready = Ready {
             elements: vec![element],
             pages: Arc::new(Pages::zeroed(0)),
+            inline: Vec::new(),
             is_fill: false,
             is_unsynced: false,
         };

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::page::PAGE_BYTES;
-use crate::state::{LiveCounts, Pending, Progress, Settled, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Patches, Pending, Progress, Settled, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -30,6 +30,10 @@ pub struct Options {
     /// disk that has to be written with zeroes is done with that in a second or two. So many dirty blocks of a volume that is behind go in
     /// one turn, too.
     pub zeroed_at_once_blocks: u64,
+    /// Whether `create` makes a pool whose records may have parts of blocks, which earlier versions do not open.
+    pub has_inline: bool,
+    /// Parts of blocks that may stand in records alone; by the pool's size if none. For tests.
+    pub patches_max: Option<usize>,
     /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
     pub is_test: bool,
 }
@@ -42,6 +46,8 @@ impl Default for Options {
             seed: None,
             segment_pages: None,
             zeroed_at_once_blocks: (64 << 20) / PAGE_BYTES as u64,
+            has_inline: true,
+            patches_max: None,
             is_test: false,
         }
     }
@@ -71,6 +77,13 @@ pub(crate) struct Head {
     pub(crate) cursor: u32,
 }
 
+impl Head {
+    /// How many elements and kept pages the closed groups of its segment have.
+    pub(crate) fn before(&self) -> (usize, usize) {
+        (self.contents.elements.len(), self.contents.kept_pages)
+    }
+}
+
 /// Everything that changes, under one lock that is never held over an I/O.
 pub(crate) struct State {
     pub(crate) table: Table,
@@ -78,6 +91,7 @@ pub(crate) struct State {
     pub(crate) live: LiveCounts,
     pub(crate) versions: Versions,
     pub(crate) pending: Pending,
+    pub(crate) patches: Patches,
     /// The next element's.
     pub(crate) next_sequence: u64,
     pub(crate) next_group: u64,
@@ -89,6 +103,8 @@ pub(crate) struct State {
     pub(crate) flights: VecDeque<InFlight>,
     /// Segments below are gone, as the next record says.
     pub(crate) tail: u64,
+    /// A segment that was the oldest one, and of which it was asked what holds it: what is in it goes elsewhere.
+    pub(crate) emptied: Option<u64>,
     /// Which groups are durable, and the same as a durable record says: only these segments are written over.
     pub(crate) settled: Settled,
     /// Segments that stay free beside those that recycling needs.
@@ -119,6 +135,8 @@ pub struct Log {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) uuid: u128,
     pub(crate) is_test: bool,
+    /// Its records may have parts of blocks.
+    pub(crate) has_inline: bool,
     pub(crate) geometry: Geometry,
     pub(crate) incarnation: IncarnationLine,
     pub(crate) options: Options,

@@ -49,8 +49,9 @@ impl Log {
             if let Some(why) = &state.poisoned {
                 return Err(self.poisoned(why));
             }
-            if !state.queue.is_empty() {
-                // A group before this one would say that the segment is gone, and a crash between the two leave that alone.
+            if !state.queue.is_empty() || state.pending.patches() > 0 {
+                // A group before this one would say that the segment is gone, and a crash between the two leave that alone. What a patch
+                // is laid over does not go (S13).
                 drop(state);
                 self.write_one_or_yield()?;
                 continue;
@@ -81,6 +82,7 @@ fn gone_whole(volume: u32) -> Ready {
             is_clean: true,
         }],
         pages: Arc::new(Pages::zeroed(0)),
+        inline: Vec::new(),
         is_fill: false,
         is_unsynced: false,
     }

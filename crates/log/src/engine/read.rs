@@ -5,7 +5,7 @@ use crate::error::{LogError, Result};
 use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::page::PAGE_BYTES;
-use crate::state::Entry;
+use crate::state::{Entry, Held};
 
 /// Where a block was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Found {
 }
 
 enum Place {
-    Page(Entry),
+    Page(Held),
     Zeroes,
     Backing,
 }
@@ -39,7 +39,7 @@ impl Reading {
         let place = match state.table.get(key) {
             Some(entry) => {
                 state.table.mark_used(key);
-                Place::Page(entry)
+                Place::Page(state.held_now(entry))
             }
             None if state.zeroed.get(key).is_some() => Place::Zeroes,
             None => Place::Backing,
@@ -65,10 +65,10 @@ impl Reading {
         loaded.map(|()| Some(self.found()))
     }
 
-    /// The page that has it, if one has.
+    /// The page that has it, if one has all of it.
     pub(super) fn entry(&self) -> Option<Entry> {
-        match self.place {
-            Place::Page(entry) => Some(entry),
+        match &self.place {
+            Place::Page(held) => held.as_page(),
             Place::Zeroes | Place::Backing => None,
         }
     }
@@ -82,8 +82,8 @@ impl Reading {
     /// Whether the backing has the same, as far as is known.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        match self.place {
-            Place::Page(entry) => entry.is_clean(),
+        match &self.place {
+            Place::Page(held) => held.entry.is_clean(),
             Place::Zeroes => false,
             Place::Backing => true,
         }
@@ -146,7 +146,7 @@ impl Log {
                 out.fill(0);
                 Ok(())
             }
-            Place::Page(entry) => self.load_entry(*entry, out),
+            Place::Page(held) => self.load_held(held, out),
             Place::Backing => {
                 let Some(backing) = self.backing(volume) else {
                     return Err(LogError::Transaction(format!(
@@ -171,13 +171,31 @@ impl Log {
         if entry.has_bytes(out) {
             return Ok(());
         }
+        Err(self.corrupt(entry))
+    }
+
+    fn corrupt(&self, entry: Entry) -> LogError {
         let Key { volume, block } = entry.key();
-        Err(LogError::Corrupt {
+        LogError::Corrupt {
             path: self.device.path().to_owned(),
             volume,
             block,
-            page,
-        })
+            page: u64::from(entry.page),
+        }
+    }
+
+    /// The bytes of a block as it was at a moment.
+    pub(crate) fn load_held(&self, held: &Held, out: &mut [u8]) -> Result<()> {
+        let Some(patched) = &held.patched else {
+            return self.load_entry(held.entry, out);
+        };
+        if !patched.is_whole() {
+            self.load_entry(held.entry, out)?;
+        }
+        match patched.put_over(out) {
+            true => Ok(()),
+            false => Err(self.corrupt(held.entry)),
+        }
     }
 
     /// Whether a block is in the pool, and whether its backing has the same; none if it is not.

@@ -9,7 +9,7 @@ use super::join::{Class, Ready};
 use super::waiter::Ticket;
 use super::write_back::not_written_back;
 use crate::error::{LogError, Result};
-use crate::media::{Element, Shape, Summary};
+use crate::media::{Element, Inline, Key, Shape, Summary};
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
 use crate::state::{Entry, ZeroRange, take_pieces};
@@ -178,7 +178,10 @@ impl Log {
     /// # Errors
     /// The device fails.
     pub(crate) fn clean_volumes(&self, recycling: &mut Recycling) -> Result<Cleaned> {
-        let (blocks, zeroes) = self.held_by(recycling);
+        let (mut blocks, zeroes) = self.held_by(recycling);
+        if !mutated(Mutant::SsdCleanedPastPatch) {
+            blocks.extend(self.lock().patched_by(recycling));
+        }
         let mut volumes: BTreeMap<u32, (Vec<ZeroRange>, Vec<Entry>)> = BTreeMap::new();
         for range in zeroes {
             volumes.entry(range.first.volume).or_default().0.push(range);
@@ -232,7 +235,8 @@ impl Log {
         let (blocks, zeroes) = self.held_by(recycling);
         let dirty = blocks.into_iter().filter(|entry| !entry.is_clean());
         for entry in dirty {
-            if !recycling.carried.iter().any(|one| one.page == entry.page) {
+            let is_it = |one: &Entry| one.page == entry.page && one.key() == entry.key();
+            if !recycling.carried.iter().any(is_it) {
                 recycling.carried.push(entry);
             }
         }
@@ -272,6 +276,7 @@ impl Log {
         let ready = Ready {
             elements: Vec::new(),
             pages: Arc::new(Pages::zeroed(0)),
+            inline: Vec::new(),
             is_fill: false,
             is_unsynced: false,
         };
@@ -300,7 +305,23 @@ impl State {
     fn held_by(&self, recycling: &Recycling) -> (Vec<Entry>, Vec<ZeroRange>) {
         let elements = recycling.elements.iter();
         let blocks = elements.filter_map(|element| self.entry_at(element));
-        (blocks.collect(), self.zeroed.of_segment(recycling.segment))
+        let mut blocks: Vec<Entry> = blocks.collect();
+        // Of a page that has several blocks, one may be there more than once.
+        let mut inline = BTreeSet::new();
+        blocks.retain(|entry| !entry.is_patched() || inline.insert(entry.key()));
+        (blocks, self.zeroed.of_segment(recycling.segment))
+    }
+
+    /// The blocks of older segments that have patches in this one.
+    fn patched_by(&self, recycling: &Recycling) -> Vec<Entry> {
+        let elements = recycling.elements.iter();
+        let inline = elements.filter(|element| matches!(element.shape, Shape::Inline(_)));
+        let keys: BTreeSet<Key> = inline.map(|element| element.key).collect();
+        let entries = keys.into_iter().filter_map(|key| self.table.get(key));
+        let place = self.live.place_of(recycling.segment);
+        entries
+            .filter(|entry| entry.is_patched() && self.live.place_of_page(entry.page) != place)
+            .collect()
     }
 
     /// Lets go of what a segment still holds: from the next record on it is gone. False if something dirty is left, but of a volume that the
@@ -314,6 +335,11 @@ impl State {
         let dirty = dirty.map(|entry| entry.key().volume);
         let mut volumes = dirty.chain(zeroes.iter().map(|range| range.first.volume));
         let is_dirty = volumes.any(|volume| Some(volume) != gone);
+        // S13: what a patch that is staged is to be laid over stays.
+        let has_staged = |entry: &Entry| self.pending.patches_of(entry.key()) > 0;
+        if blocks.iter().any(has_staged) && !mutated(Mutant::SsdBaseGoneUnderPatch) {
+            return false;
+        }
         if is_dirty && !mutated(Mutant::SsdSegmentReusedDirty) {
             return false;
         }
@@ -334,8 +360,10 @@ impl State {
 
     /// The entry that an element of a segment made, if it is still there.
     fn entry_at(&self, element: &Element) -> Option<Entry> {
-        let Shape::Block { page, .. } = element.shape else {
-            return None;
+        let page = match element.shape {
+            Shape::Block { page, .. } => page,
+            Shape::Inline(inline @ Inline { page, .. }) if inline.is_whole() => page,
+            _ => return None,
         };
         let entry = self.table.get(element.key)?;
         (entry.page == page).then_some(entry)

@@ -1,0 +1,98 @@
+//! Folding: blocks with patches are written whole, those first that were not patched for the longest time, before so many are patched
+//! that no more may be.
+
+use super::core::{Log, State};
+use super::join::{Class, Ready};
+use super::waiter::Ticket;
+use crate::error::{LogError, Result};
+use crate::media::{Element, Key, Shape, check_of};
+use crate::page::{PAGE_BYTES, Pages};
+use crate::state::Held;
+use crate::transaction::Transaction;
+use std::sync::Arc;
+
+/// Blocks that are folded at once.
+const FOLDED_AT_ONCE: usize = 64;
+
+impl State {
+    /// Whether three quarters of the patches that may be are there.
+    fn wants_fold(&self) -> bool {
+        let count = self.patches.count() + self.pending.patches();
+        count > 0 && 4 * count >= 3 * self.patches.max()
+    }
+
+    /// The quarter of the patched blocks that was not patched for the longest time, and of which nothing is staged.
+    fn to_be_folded(&self) -> Vec<Held> {
+        let oldest = self.patches.oldest();
+        let most = oldest.len().div_ceil(4).min(FOLDED_AT_ONCE);
+        let is_idle = |key: &Key| !self.pending.has_any(*key, 1);
+        let idle = oldest.into_iter().filter(is_idle).take(most);
+        let entries = idle.filter_map(|key| self.table.get(key));
+        entries.map(|entry| self.held_now(entry)).collect()
+    }
+}
+
+impl Log {
+    /// Writes some blocks whole whose patches take the room of newer ones, if they are about to; none if they are not, or if the blocks
+    /// find no room.
+    ///
+    /// # Errors
+    /// The pool is poisoned.
+    pub fn stage_fold(&self) -> Result<Option<Ticket>> {
+        let folded = {
+            let state = self.lock();
+            match state.wants_fold() {
+                true => state.to_be_folded(),
+                false => return Ok(None),
+            }
+        };
+        let most = self.geometry.carried_at_once();
+        let (mut elements, mut pages) = (Vec::new(), Pages::default());
+        let mut loaded = Vec::new();
+        for held in folded.into_iter().take(most) {
+            let mut bytes = Pages::of_any_bytes(1);
+            // What cannot be read stays as it is, and its readers are told.
+            if self.load_held(&held, &mut bytes).is_ok() {
+                let check = check_of(held.entry.key(), &bytes[..PAGE_BYTES]);
+                loaded.push((held, check, bytes));
+            }
+        }
+        let mut state = self.lock();
+        for (held, check, bytes) in loaded {
+            let key = held.entry.key();
+            let now = state.still(&held);
+            let Some(now) = now.filter(|_| !state.pending.has_any(key, 1)) else {
+                continue;
+            };
+            pages.push_page(&bytes);
+            elements.push(Element {
+                key,
+                shape: Shape::Block { page: 0, check },
+                is_clean: now.is_clean(),
+            });
+        }
+        if elements.is_empty() {
+            return Ok(None);
+        }
+        let ready = Ready {
+            elements,
+            pages: Arc::new(pages),
+            inline: Vec::new(),
+            is_fill: false,
+            // Nobody waits for it: what it says is there already.
+            is_unsynced: true,
+        };
+        match self.join(&mut state, ready, Class::User) {
+            Err(LogError::NoRoom { .. }) => Ok(None),
+            joined => joined.map(Some),
+        }
+    }
+
+    /// The same ahead of a transaction that may bring more patches.
+    pub(super) fn stage_fold_for(&self, transaction: &Transaction) -> Result<Option<Ticket>> {
+        match transaction.may_be_small() && self.has_inline {
+            true => self.stage_fold(),
+            false => Ok(None),
+        }
+    }
+}
