@@ -133,6 +133,7 @@ impl World {
             depth: script.depth,
             seed: Some(seed),
             zeroed_at_once_blocks: script.zeroed_at_once,
+            patches_max: Some(script.patches_max),
             ..Options::default()
         };
         let log = script.serve(open_pool(&device, &disks, options)?);

@@ -128,7 +128,10 @@ impl Log {
         let mut loaded = Vec::with_capacity(blocks.len());
         for entry in blocks {
             let mut bytes = Pages::zeroed(1);
-            let held = self.lock().held(*entry);
+            // What has gone is written anew.
+            let Some(held) = self.lock().held(*entry) else {
+                continue;
+            };
             let read = match mutated(Mutant::SsdCarriedWithoutPatch) {
                 true => self.load_entry(*entry, &mut bytes),
                 false => self.load_held(&held, &mut bytes),

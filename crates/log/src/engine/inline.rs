@@ -189,15 +189,16 @@ impl State {
         }
     }
 
-    /// An entry that a block had a moment ago. What is laid over its page is as it is now, if the block still has that page.
-    pub(crate) fn held(&self, entry: Entry) -> Held {
+    /// An entry that a block had a moment ago. What is laid over its page is as it is now; none if that went with the page.
+    pub(crate) fn held(&self, entry: Entry) -> Option<Held> {
         let now = self.table.get(entry.key());
         match now.filter(|now| now.page == entry.page) {
-            Some(now) => self.held_now(now),
-            None => Held {
+            Some(now) => Some(self.held_now(now)),
+            None if entry.is_patched() => None,
+            None => Some(Held {
                 entry,
                 patched: None,
-            },
+            }),
         }
     }
 

@@ -139,7 +139,8 @@ impl Log {
             }
             let key = entry.key();
             let held = self.lock().held(entry);
-            match self.load_held(&held, &mut bytes[..PAGE_BYTES]) {
+            let loaded = held.map_or(Ok(()), |held| self.load_held(&held, &mut bytes));
+            match loaded {
                 Ok(()) => good += 1,
                 Err(_) => {
                     let now = self.lock().table.get(key);

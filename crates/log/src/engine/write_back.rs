@@ -184,16 +184,14 @@ impl Log {
 impl State {
     /// Blocks with their patches. One that has another page by now is left out, if its patches went with the old one.
     fn to_be_brought(&self, blocks: &[Entry]) -> Vec<Held> {
-        let held = blocks.iter().map(|entry| self.held(*entry));
+        let mut held: Vec<Held> = blocks
+            .iter()
+            .filter_map(|entry| self.held(*entry))
+            .collect();
         if mutated(Mutant::SsdBroughtWithoutPatch) {
-            let without = |held: Held| Held {
-                patched: None,
-                ..held
-            };
-            return held.map(without).collect();
+            held.iter_mut().for_each(|held| held.patched = None);
         }
-        held.filter(|held| held.patched.is_some() || !held.entry.is_patched())
-            .collect()
+        held
     }
 }
 

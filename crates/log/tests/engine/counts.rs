@@ -90,7 +90,10 @@ fn an_append_of_256_bytes_costs_one_page() {
     }
     let (pages, _) = pages_of_appends(3, COMMITS);
     eprintln!("{pages} pages an append, three files");
-    assert!(pages <= 1.10, "{pages} pages an append to one of three files");
+    assert!(
+        pages <= 1.10,
+        "{pages} pages an append to one of three files"
+    );
 }
 
 #[test]

@@ -18,6 +18,13 @@ impl World {
         stage: impl Fn(&Log, Transaction) -> forebay_log::Result<Ticket>,
         verifier: &mut Verifier<'_>,
     ) -> Result<(), String> {
+        // As a commit does.
+        match self.log().stage_fold() {
+            Ok(None) => {}
+            Ok(Some(ticket)) => self.note_join(ticket, &[]),
+            Err(LogError::Poisoned { .. }) if self.has_failed => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        }
         match stage(self.log(), transaction(changes)) {
             Ok(ticket) => self.note_join(ticket, changes),
             Err(LogError::NoRoom { .. }) => self.make_room(verifier)?,
