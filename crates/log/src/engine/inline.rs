@@ -17,6 +17,9 @@ use crate::transaction::{Item, Transaction};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// A transaction of more whole blocks gains little by a page less, and these would be copied.
+const WHOLE_BLOCKS_MAX: usize = 16;
+
 /// The one range that these make, if they do.
 fn joined(ranges: &[Range<usize>]) -> Option<Range<usize>> {
     let mut sorted = ranges.to_vec();
@@ -62,6 +65,9 @@ impl Transaction {
     /// The transaction with all of its parts of blocks in the record, if these are small and that is one page.
     pub(crate) fn small(&self) -> Option<Ready> {
         let all = self.pages.as_ref()?;
+        if !self.may_be_small() || all.count() > WHOLE_BLOCKS_MAX {
+            return None;
+        }
         let (mut elements, mut inline) = (Vec::new(), Vec::new());
         let (mut pages, mut page) = (Pages::default(), 0);
         for item in &self.items {

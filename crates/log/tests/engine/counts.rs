@@ -79,7 +79,6 @@ fn pages_of_appends(files: u64, commits: u64) -> (f64, Log) {
 #[test]
 fn an_append_of_256_bytes_costs_one_page() {
     let (pages, log) = pages_of_appends(1, COMMITS);
-    eprintln!("{pages} pages an append");
     assert!(pages <= 1.10, "{pages} pages an append");
     let (count, max) = log.patches();
     assert!(count <= max, "{count} patches of {max}");
@@ -89,7 +88,6 @@ fn an_append_of_256_bytes_costs_one_page() {
         assert_eq!(read(&log, block), appended.collect::<Vec<_>>(), "{block}");
     }
     let (pages, _) = pages_of_appends(3, COMMITS);
-    eprintln!("{pages} pages an append, three files");
     assert!(
         pages <= 1.10,
         "{pages} pages an append to one of three files"
