@@ -159,7 +159,8 @@ impl Script {
             disks_fail: story == FULL_OF_DIRTY,
             is_hot: rng.bool(),
             is_unsynced,
-            is_small: aside.u8(..3) == 0,
+            // What the pool lets go of are whole blocks.
+            is_small: story != 9 && aside.u8(..3) == 0,
             patches_max: [0, 4, 6, 12, 64][aside.usize(..5)],
             zeroed_at_once: [1, 2, 3, BLOCKS as u64][rng.usize(..4)],
             is_served: rng.u8(..4) == 0,

@@ -23,10 +23,9 @@ impl State {
 
     /// The quarter of the patched blocks that was not patched for the longest time, and of which nothing is staged.
     fn to_be_folded(&self) -> Vec<Held> {
-        let oldest = self.patches.oldest();
-        let most = oldest.len().div_ceil(4).min(FOLDED_AT_ONCE);
+        let most = self.patches.blocks().div_ceil(4).min(FOLDED_AT_ONCE);
         let is_idle = |key: &Key| !self.pending.has_any(*key, 1);
-        let idle = oldest.into_iter().filter(is_idle).take(most);
+        let idle = self.patches.oldest(most).into_iter().filter(is_idle);
         let entries = idle.filter_map(|key| self.table.get(key));
         entries.map(|entry| self.held_now(entry)).collect()
     }

@@ -56,7 +56,9 @@ impl Log {
         (zeroes, blocks): (Vec<ZeroRange>, Vec<Entry>),
     ) -> Result<Brought> {
         // Before the sync: a patch that is published behind it is not durable yet.
-        let mut blocks = self.lock().to_be_brought(&blocks);
+        let chunks = blocks.chunks(BROUGHT_AT_ONCE);
+        let held = chunks.flat_map(|some| self.lock().to_be_brought(some));
+        let mut blocks: Vec<Held> = held.collect();
         // What a backing gets is durable here: after a power cut it would have what the log lacks, and not what came before that.
         // A pool that takes no writes any more still gives what it has, if all of that is durable.
         if !self.is_synced() && !mutated(Mutant::SsdBroughtUnsettled) {

@@ -1,7 +1,7 @@
 //! Elements: what became of one block, or of a range of blocks.
 
 use super::geometry::Geometry;
-use super::layout::{ElementLine, VOLUMES_MAX};
+use super::layout::{ElementLine, INLINE_BYTES_MAX, VOLUMES_MAX};
 use crate::page::PAGE_BYTES;
 use forebay_pmem::crc32c;
 
@@ -12,8 +12,6 @@ const BLOCKS_MAX: u64 = 1 << BLOCK_BITS;
 const VOLUME_SHIFT: u32 = 44;
 const BLOCK_SHIFT: u32 = 8;
 const FLAG_CLEAN: u64 = 1;
-/// Most bytes of a block that stand in a record.
-pub(crate) const INLINE_BYTES_MAX: usize = PAGE_BYTES / 2;
 /// Of an inline element: what lies behind its bytes in the block is zero.
 const INLINE_END_ZERO: u64 = 1;
 const SHAPE_SHIFT: u32 = 4;

@@ -1,7 +1,6 @@
 //! Where what lies, from the pool's sizes alone.
 
-use super::element::INLINE_BYTES_MAX;
-use super::layout::{self, record_elements, record_pages, record_pages_with};
+use super::layout::{self, INLINE_BYTES_MAX, record_elements, record_pages, record_pages_with};
 
 /// Pages of the largest segment, 16 MiB, and of the smallest that is worth a pool.
 const SEGMENT_PAGES_MAX: u64 = 4096;

@@ -11,6 +11,8 @@ pub(crate) const INCARNATION_PAGE: u64 = 1;
 pub(crate) const VOLUME_PAGE: u64 = 5;
 /// Highest number of a volume.
 pub(crate) const VOLUMES_MAX: usize = 64;
+/// Most bytes of a block that stand in a record.
+pub(crate) const INLINE_BYTES_MAX: usize = PAGE_BYTES / 2;
 /// Bytes of the clean points of all volumes.
 pub(super) const POINTS_BYTES_MAX: usize = CleanPointLine::BYTES * VOLUMES_MAX;
 /// Where the elements of a record begin: room for the clean points of all volumes is always left.
@@ -163,4 +165,4 @@ media_struct! {
 
 const _: () = assert!(SegmentHeaderLine::BYTES + POINTS_BYTES_MAX <= PAGE_BYTES);
 /// One element and its bytes have room in the first page of a record.
-const _: () = assert!(record_pages_with(1, super::INLINE_BYTES_MAX) == 1);
+const _: () = assert!(record_pages_with(1, INLINE_BYTES_MAX) == 1);

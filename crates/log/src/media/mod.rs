@@ -20,12 +20,13 @@ mod summary;
 mod superblock;
 mod volume;
 
-pub(crate) use element::{BLOCK_BITS, Element, INLINE_BYTES_MAX, Inline, Key, Shape, check_of};
+pub(crate) use element::{BLOCK_BITS, Element, Inline, Key, Shape, check_of};
 pub(crate) use geometry::{Geometry, PLACES_MIN};
 pub(crate) use header::{CleanPoints, SegmentHeader};
 pub(crate) use incarnation::{DEPTH_MAX, IncarnationLine, Salt};
 pub(crate) use layout::{
-    INCARNATION_PAGE, SUPERBLOCK_PAGE, VOLUMES_MAX, inline_at, record_pages, record_pages_with,
+    INCARNATION_PAGE, INLINE_BYTES_MAX, SUPERBLOCK_PAGE, VOLUMES_MAX, inline_at, record_pages,
+    record_pages_with,
 };
 pub(crate) use record::Record;
 pub(crate) use summary::Summary;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const BLOCK_PATCHES_MAX: usize = 32;
 /// Every pool has room for so many.
 const PATCHES_MIN: usize = 64;
-/// One patch for so many blocks that a pool can hold: their pages are half a MiB of a GiB.
+/// One patch for so many blocks that a pool can hold: an opening reads a MiB a GiB of them at most, as each lies in one page or two.
 const BLOCKS_A_PATCH: usize = 2048;
 
 /// Some bytes of a block.
@@ -197,11 +197,22 @@ impl Patches {
         self.change(key, |patched| patched.note_read(patches));
     }
 
-    /// The blocks that have some, the one first that was not patched for the longest time.
-    pub(crate) fn oldest(&self) -> Vec<Key> {
-        let mut keys: Vec<_> = self.by_key.iter().collect();
-        keys.sort_unstable_by_key(|(_, patched)| patched.sequence);
-        keys.into_iter().map(|(key, _)| *key).collect()
+    /// How many blocks have some.
+    pub(crate) fn blocks(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// So many of these blocks at most: those that were not patched for the longest time, the oldest first.
+    pub(crate) fn oldest(&self, most: usize) -> Vec<Key> {
+        let all = self.by_key.iter();
+        let mut keys: Vec<(u64, Key)> =
+            all.map(|(key, patched)| (patched.sequence, *key)).collect();
+        if most < keys.len() {
+            keys.select_nth_unstable(most);
+            keys.truncate(most);
+        }
+        keys.sort_unstable();
+        keys.into_iter().map(|(_, key)| key).collect()
     }
 
     /// The block is written anew, or goes.
