@@ -37,7 +37,8 @@ impl Superblock {
             segment_pages: self.geometry.segment_pages,
             places: self.geometry.places,
             pages: self.geometry.pages(),
-            flags: u32::from(self.is_test) * FLAG_TEST | u32::from(self.has_inline) * FLAG_INLINE,
+            flags: (u32::from(self.is_test) * FLAG_TEST)
+                | (u32::from(self.has_inline) * FLAG_INLINE),
             ..SuperblockLine::default()
         };
         line.encode(page);

@@ -101,7 +101,7 @@ fn blocks_with_patches_leave_the_ring_whole() {
     for fails in [false, true] {
         let (device, backing, log) = small();
         backing.fails.store(fails, Ordering::Relaxed);
-        let mut expected = vec![bytes(5), append_only(&[9; 100])];
+        let mut expected = [bytes(5), append_only(&[9; 100])];
         log.commit(one(0, 5)).unwrap();
         log.commit(append(1, 0, &[9; 100])).unwrap();
         for number in 0..200 {
@@ -118,10 +118,10 @@ fn blocks_with_patches_leave_the_ring_whole() {
             }
         }
         assert!(log.tallies().recycled > 2, "{:?}", log.tallies());
-        assert_eq!([read(&log, 0), read(&log, 1)], expected[..]);
+        assert_eq!([read(&log, 0), read(&log, 1)], expected);
         drop(log);
         let log = reopened(&device, &backing);
-        assert_eq!([read(&log, 0), read(&log, 1)], expected[..]);
+        assert_eq!([read(&log, 0), read(&log, 1)], expected);
     }
 }
 
