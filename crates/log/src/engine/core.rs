@@ -9,7 +9,9 @@ use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::page::PAGE_BYTES;
-use crate::state::{LiveCounts, Patches, Pending, Progress, Settled, Table, Versions, Zeroed};
+use crate::state::{
+    LiveCounts, Patches, Pending, Progress, Recent, Settled, Table, Versions, Zeroed,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -34,6 +36,8 @@ pub struct Options {
     pub has_inline: bool,
     /// Parts of blocks that may stand in records alone; by the pool's size if none. For tests.
     pub patches_max: Option<usize>,
+    /// Whether the blocks that were written last are kept in memory for reads.
+    pub keeps_recent: bool,
     /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
     pub is_test: bool,
 }
@@ -48,6 +52,7 @@ impl Default for Options {
             zeroed_at_once_blocks: (64 << 20) / PAGE_BYTES as u64,
             has_inline: true,
             patches_max: None,
+            keeps_recent: true,
             is_test: false,
         }
     }
@@ -92,6 +97,7 @@ pub(crate) struct State {
     pub(crate) versions: Versions,
     pub(crate) pending: Pending,
     pub(crate) patches: Patches,
+    pub(crate) recent: Recent,
     /// The next element's.
     pub(crate) next_sequence: u64,
     pub(crate) next_group: u64,
@@ -217,6 +223,11 @@ impl Log {
     /// Blocks that it can hold at most.
     pub fn blocks_max(&self) -> usize {
         self.geometry.blocks_max()
+    }
+
+    /// Bytes of memory that the blocks take at most that were written last.
+    pub fn recent_bytes_max(&self) -> usize {
+        self.lock().recent.bytes_max()
     }
 
     /// Most blocks of a transaction, and most elements.

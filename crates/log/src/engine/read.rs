@@ -5,7 +5,7 @@ use crate::error::{LogError, Result};
 use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::page::PAGE_BYTES;
-use crate::state::{Entry, Held};
+use crate::state::{Entry, Held, RecentBlock};
 
 /// Where a block was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Found {
 
 enum Place {
     Page(Held),
+    /// The same, its page in memory still.
+    Recent(RecentBlock, Held),
     Zeroes,
     Backing,
 }
@@ -39,7 +41,11 @@ impl Reading {
         let place = match state.table.get(key) {
             Some(entry) => {
                 state.table.mark_used(key);
-                Place::Page(state.held_now(entry))
+                let held = state.held_now(entry);
+                match state.recent.get(entry.page) {
+                    Some(block) => Place::Recent(block, held),
+                    None => Place::Page(held),
+                }
             }
             None if state.zeroed.get(key).is_some() => Place::Zeroes,
             None => Place::Backing,
@@ -65,11 +71,11 @@ impl Reading {
         loaded.map(|()| Some(self.found()))
     }
 
-    /// The page that has it, if one has all of it.
+    /// The page that it is to be read from, if there is one that has all of it.
     pub(super) fn entry(&self) -> Option<Entry> {
         match &self.place {
             Place::Page(held) => held.as_page(),
-            Place::Zeroes | Place::Backing => None,
+            Place::Recent(..) | Place::Zeroes | Place::Backing => None,
         }
     }
 
@@ -83,7 +89,7 @@ impl Reading {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         match &self.place {
-            Place::Page(held) => held.entry.is_clean(),
+            Place::Page(held) | Place::Recent(_, held) => held.entry.is_clean(),
             Place::Zeroes => false,
             Place::Backing => true,
         }
@@ -99,7 +105,7 @@ impl Reading {
     #[must_use]
     pub fn found(&self) -> Found {
         match self.place {
-            Place::Page(_) => Found::Cached,
+            Place::Page(_) | Place::Recent(..) => Found::Cached,
             Place::Zeroes => Found::Zeroes,
             Place::Backing => Found::Backing,
         }
@@ -147,6 +153,14 @@ impl Log {
                 Ok(())
             }
             Place::Page(held) => self.load_held(held, out),
+            Place::Recent(recent, held) => {
+                out.copy_from_slice(recent.bytes());
+                match held.entry.has_bytes(out) {
+                    true => self.lay_patches(held, out),
+                    // The device has it as it was written.
+                    false => self.load_held(held, out),
+                }
+            }
             Place::Backing => {
                 let Some(backing) = self.backing(volume) else {
                     return Err(LogError::Transaction(format!(
@@ -186,13 +200,16 @@ impl Log {
 
     /// The bytes of a block as it was at a moment.
     pub(crate) fn load_held(&self, held: &Held, out: &mut [u8]) -> Result<()> {
-        let Some(patched) = &held.patched else {
-            return self.load_entry(held.entry, out);
-        };
-        if !patched.is_whole() {
+        let is_whole = held.patched.as_ref().is_some_and(|one| one.is_whole());
+        if !is_whole {
             self.load_entry(held.entry, out)?;
         }
-        match patched.put_over(out) {
+        self.lay_patches(held, out)
+    }
+
+    /// Lays what is to be laid over a block's page over the bytes of that.
+    fn lay_patches(&self, held: &Held, out: &mut [u8]) -> Result<()> {
+        match held.patched.as_ref().is_none_or(|one| one.put_over(out)) {
             true => Ok(()),
             false => Err(self.corrupt(held.entry)),
         }

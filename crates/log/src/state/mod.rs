@@ -3,6 +3,7 @@
 mod patches;
 mod pending;
 mod progress;
+mod recent;
 mod segments;
 mod settled;
 mod table;
@@ -12,6 +13,7 @@ mod zeroed;
 pub(crate) use patches::{Held, Patch, Patches};
 pub(crate) use pending::{Newest, Pending};
 pub(crate) use progress::Progress;
+pub(crate) use recent::{Recent, RecentBlock};
 pub(crate) use segments::LiveCounts;
 pub(crate) use settled::{Flushed, Settled};
 pub(crate) use table::{Entry, Table};
