@@ -49,11 +49,11 @@ pub fn budget_images(fault: Mutant) -> u64 {
         Mutant::SsdSegmentReusedBeforeTail
         | Mutant::SsdReadWithoutVersion
         | Mutant::SsdBaseGoneUnderPatch
-        | Mutant::SsdCleanPastPatch
         | Mutant::SsdCleanedPastPatch
         | Mutant::SsdCarriedIntoLastSegment => 2 * IMAGES_MAX,
-        // And a write past the pool at that moment, to a block that nothing newer hides.
-        Mutant::SsdLetGoBeforeTail => 6 * IMAGES_MAX,
+        // And a write past the pool at that moment, to a block that nothing newer hides; or a part of a block between its write-back and the
+        // sync of that.
+        Mutant::SsdLetGoBeforeTail | Mutant::SsdCleanPastPatch => 6 * IMAGES_MAX,
         // It needs a crash that takes a segment's first group and leaves the one behind it, which then has the number, the place and the
         // sequences of the next incarnation's second one. It was refused as damage as well, more often, while records did not say
         // which groups were durable before them.
