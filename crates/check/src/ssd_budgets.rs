@@ -26,6 +26,7 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdSyncWithoutFlush
         | Mutant::SsdPatchLostBySeal
         | Mutant::SsdPatchUnderOlder
+        | Mutant::SsdRecentWithoutPatch
         | Mutant::SsdBroughtWithoutPatch => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped

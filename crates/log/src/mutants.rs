@@ -92,5 +92,7 @@ forebay_pmem::define_mutants! {
         SsdPatchIgnoredByMerge,
         /// The clean point moves past patches of blocks in older segments that are on no backing.
         SsdCleanedPastPatch,
+        /// A block whose page is in memory still is read without its patches.
+        SsdRecentWithoutPatch,
     }
 }

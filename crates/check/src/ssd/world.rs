@@ -409,6 +409,12 @@ impl World {
                 Err(LogError::Poisoned { .. }) if self.has_failed => Maintenance::None,
                 Err(error) => return Err(error.to_string()),
             },
+            Maintenance::Cleaning(recycling)
+                // Published first, as by the thread that recycles.
+                if !self.has_failed && self.has_patch_staged(&recycling)? =>
+            {
+                Maintenance::Cleaning(recycling)
+            }
             Maintenance::Cleaning(mut recycling) => {
                 match self.log().clean_segment(&mut recycling) {
                     Ok(_) => Maintenance::Carrying(recycling),
@@ -430,6 +436,11 @@ impl World {
             round => round,
         };
         Ok(())
+    }
+
+    fn has_patch_staged(&self, recycling: &Recycling) -> Result<bool, String> {
+        let is_staged = self.log().has_patch_staged(recycling);
+        is_staged.map_err(|error| error.to_string())
     }
 
     fn carry_or_release(&mut self, mut recycling: Recycling) -> Result<Maintenance, String> {

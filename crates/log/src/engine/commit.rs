@@ -45,19 +45,27 @@ impl Log {
     /// [`LogError::NoRoom`] if the oldest segments have to be recycled first; then nothing has happened. A write has
     /// failed, now or earlier; then after a crash the transaction is there whole or not at all.
     pub fn commit(&self, transaction: Transaction) -> Result<()> {
-        self.commit_as(transaction, Log::stage)
+        self.commit_as(transaction, false)
     }
 
-    fn commit_as(
-        &self,
-        transaction: Transaction,
-        stage: impl Fn(&Log, Transaction) -> Result<Ticket>,
-    ) -> Result<()> {
-        let folded = self.stage_fold_for(&transaction)?;
-        let staged = stage(self, transaction);
-        let waited = staged.and_then(|ticket| self.wait(&ticket));
-        // Usually in the same group, and so over by now.
-        let folded = folded.map_or(Ok(()), |folded| self.wait(&folded));
+    /// What is to be folded is read before the transaction joins, and joins behind it: the lead of a group goes to its first member, so a
+    /// thread that has joined reads nothing, from no device and no backing, before it waits.
+    fn commit_as(&self, mut transaction: Transaction, is_unsynced: bool) -> Result<()> {
+        let fold = self.load_fold_for(&transaction);
+        transaction.is_unsynced = is_unsynced;
+        let ticket = self.stage(transaction)?;
+        let turn = match fold.is_empty() {
+            true => None,
+            false => self.try_maintain(),
+        };
+        let folded = match turn {
+            Some(_) => self.join_fold(fold, is_unsynced),
+            None => Ok(None),
+        };
+        let waited = self.wait(&ticket);
+        // Usually in the same group, and so over by now. The turn ends behind it.
+        let folded = folded.and_then(|folded| folded.map_or(Ok(()), |folded| self.wait(&folded)));
+        drop(turn);
         waited.and(folded)
     }
 
@@ -68,7 +76,7 @@ impl Log {
     /// # Errors
     /// As those of [`Log::commit`].
     pub fn commit_unsynced(&self, transaction: Transaction) -> Result<()> {
-        self.commit_as(transaction, Log::stage_unsynced)
+        self.commit_as(transaction, true)
     }
 
     /// As [`Log::stage`], of a transaction that is over when it is written.

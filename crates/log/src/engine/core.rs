@@ -169,6 +169,11 @@ impl Log {
         self.turns.take()
     }
 
+    /// The same, if no other thread does or waits to.
+    pub(crate) fn try_maintain(&self) -> Option<Turn<'_>> {
+        self.turns.try_take()
+    }
+
     /// Whether this thread writes back or recycles: then it must not wait for a thread that may wait for its turn.
     pub fn is_maintained_here(&self) -> bool {
         self.turns.is_mine()

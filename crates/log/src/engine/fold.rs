@@ -1,5 +1,8 @@
 //! Folding: blocks with patches are written whole, those first that were not patched for the longest time, before so many are patched
 //! that no more may be.
+//!
+//! A fold moves blocks that nobody writes, so the thread that folds has the turn until it is published: a round, or a detach, finds them
+//! where it looked at them. It waits for no turn: if another thread maintains the log, nothing is folded this time.
 
 use super::core::{Log, State};
 use super::join::{Class, Ready};
@@ -13,6 +16,10 @@ use std::sync::Arc;
 
 /// Blocks that are folded at once.
 const FOLDED_AT_ONCE: usize = 64;
+
+/// Blocks that are about to be folded, with their checks and bytes as they were read.
+#[derive(Default)]
+pub struct Fold(Vec<(Held, u32, Pages)>);
 
 impl State {
     /// Whether three quarters of the patches that may be are there.
@@ -32,21 +39,16 @@ impl State {
 }
 
 impl Log {
-    /// Writes some blocks whole whose patches take the room of newer ones, if they are about to; none if they are not, or if the blocks
-    /// find no room.
-    ///
-    /// # Errors
-    /// The pool is poisoned.
-    pub fn stage_fold(&self) -> Result<Option<Ticket>> {
+    /// Reads some blocks whose patches take the room of newer ones, if they are about to, and if there is room for the blocks.
+    pub fn load_fold(&self) -> Fold {
         let folded = {
             let state = self.lock();
-            match state.wants_fold() {
+            match state.wants_fold() && state.leaves_enough(self.geometry, Class::User) {
                 true => state.to_be_folded(),
-                false => return Ok(None),
+                false => return Fold::default(),
             }
         };
         let most = self.geometry.carried_at_once();
-        let (mut elements, mut pages) = (Vec::new(), Pages::default());
         let mut loaded = Vec::new();
         for held in folded.into_iter().take(most) {
             let mut bytes = Pages::of_any_bytes(1);
@@ -56,8 +58,27 @@ impl Log {
                 loaded.push((held, check, bytes));
             }
         }
+        Fold(loaded)
+    }
+
+    /// The same ahead of a transaction that may bring more patches, by one thread at a time.
+    pub(super) fn load_fold_for(&self, transaction: &Transaction) -> Fold {
+        match transaction.may_be_small() && self.has_inline {
+            true => self
+                .try_maintain()
+                .map_or_else(Fold::default, |_turn| self.load_fold()),
+            false => Fold::default(),
+        }
+    }
+
+    /// Writes those of the blocks whole that are still as they were read; none if there is none, or if they find no room. Reads nothing.
+    ///
+    /// # Errors
+    /// The pool is poisoned.
+    pub fn join_fold(&self, fold: Fold, is_unsynced: bool) -> Result<Option<Ticket>> {
+        let (mut elements, mut pages) = (Vec::new(), Pages::default());
         let mut state = self.lock();
-        for (held, check, bytes) in loaded {
+        for (held, check, bytes) in fold.0 {
             let key = held.entry.key();
             let now = state.still(&held);
             let Some(now) = now.filter(|_| !state.pending.has_any(key, 1)) else {
@@ -78,20 +99,17 @@ impl Log {
             pages: Arc::new(pages),
             inline: Vec::new(),
             is_fill: false,
-            // Nobody waits for it: what it says is there already.
-            is_unsynced: true,
+            is_unsynced,
         };
         match self.join(&mut state, ready, Class::User) {
             Err(LogError::NoRoom { .. }) => Ok(None),
             joined => joined.map(Some),
         }
     }
+}
 
-    /// The same ahead of a transaction that may bring more patches.
-    pub(super) fn stage_fold_for(&self, transaction: &Transaction) -> Result<Option<Ticket>> {
-        match transaction.may_be_small() && self.has_inline {
-            true => self.stage_fold(),
-            false => Ok(None),
-        }
+impl Fold {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }

@@ -40,6 +40,7 @@ impl Log {
             return Err(self.no_room());
         };
         for _ in 0..TURNS_MAX {
+            self.publish_patches(&recycling)?;
             let progress = self.progress();
             // Of the other volumes; of long ranges a piece.
             let cleaned = self.clean_volumes(&mut recycling)?;
@@ -49,7 +50,7 @@ impl Log {
             if let Some(why) = &state.poisoned {
                 return Err(self.poisoned(why));
             }
-            if !state.queue.is_empty() || state.pending.patches() > 0 {
+            if !state.queue.is_empty() || state.has_patch_staged(&recycling) {
                 // A group before this one would say that the segment is gone, and a crash between the two leave that alone. What a patch
                 // is laid over does not go (S13).
                 drop(state);

@@ -1,7 +1,8 @@
 //! Small parts of blocks: their bytes stand in the record itself, and no page is written for them.
 //!
 //! Such a patch is laid over what its block was before, so that has to stay: over a page of a segment that is being emptied none joins, and
-//! while one is staged its block does not leave the table (S13).
+//! while one is staged its block does not leave the table (S13). And that has to be what the pool alone has: a clean block that the device
+//! does not give any more is read from its backing, and with a patch it could be read from neither.
 
 use super::core::{Log, State};
 use super::join::{Class, Ready};
@@ -147,7 +148,9 @@ impl State {
             Some(Newest::Zeroes | Newest::Gone) => false,
             None => {
                 let entry = self.table.get(key);
-                entry.is_some_and(|entry| !self.is_emptied(geometry, entry.page))
+                entry.is_some_and(|entry| {
+                    !entry.is_clean() && !self.is_emptied(geometry, entry.page)
+                })
             }
         };
         has_base && self.patches.has_room_of(key, self.pending.patches_of(key))

@@ -93,14 +93,19 @@ pub(crate) struct Ready {
 }
 
 impl State {
-    /// The group that a transaction of such a size joins.
-    fn open_group(&mut self, geometry: Geometry, size: Size, class: Class) -> Option<&mut Group> {
-        let is_any = mutated(Mutant::SsdSegmentReusedBeforeTail);
+    /// Whether as many segments are free as have to be behind the one that it joins.
+    pub(super) fn leaves_enough(&self, geometry: Geometry, class: Class) -> bool {
         let kept_back = match self.is_held_up {
             true => 0,
             false => self.kept_back,
         };
-        if self.free_segments(geometry) < class.left_min(kept_back) && !is_any {
+        self.free_segments(geometry) >= class.left_min(kept_back)
+    }
+
+    /// The group that a transaction of such a size joins.
+    fn open_group(&mut self, geometry: Geometry, size: Size, class: Class) -> Option<&mut Group> {
+        let is_any = mutated(Mutant::SsdSegmentReusedBeforeTail);
+        if !self.leaves_enough(geometry, class) && !is_any {
             return None;
         }
         let yields = class.yields_to_rescue();
@@ -341,6 +346,7 @@ impl Member {
                     let mut whole = Pages::zeroed(1);
                     whole[..bytes.len()].copy_from_slice(bytes);
                     pending.add_block(key, sequence, &Arc::new(whole), 0);
+                    pending.note_append(sequence);
                 }
                 Shape::Inline(inline) => {
                     pending.add_patch(key, sequence, Patch::new(&inline, bytes));

@@ -41,6 +41,7 @@ mod write_back;
 pub use self::core::{Log, Options, Tallies};
 pub use create::{begins_as_pool, clear, create, has_room_for_a_pool};
 pub use flight::Flight;
+pub use fold::Fold;
 pub use looks::{Known, Room};
 pub use open::{look, open};
 pub use read::{Found, Reading};

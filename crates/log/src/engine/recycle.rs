@@ -4,7 +4,7 @@
 //! (2) what is carried forward is durable in its new place; (3) a durable record says that the segment is gone. Segments go
 //! strictly by their numbers, so that when an element goes that took blocks away, everything older has gone.
 
-use super::core::{Log, State};
+use super::core::{Head, Log, State};
 use super::join::{Class, Ready};
 use super::waiter::Ticket;
 use super::write_back::not_written_back;
@@ -80,6 +80,7 @@ impl Log {
     }
 
     fn recycle_begun(&self, recycling: &mut Recycling) -> Result<bool> {
+        self.publish_patches(recycling)?;
         let (free, progress) = (self.free_pages(), self.progress());
         let failed = self.clean_segment(recycling)?;
         for _ in 0..TURNS_MAX {
@@ -117,15 +118,38 @@ impl Log {
         Err(failed.unwrap_or_else(|| self.no_room()))
     }
 
+    /// Waits until no patch of a block that the segment holds is staged any more. None joins (S13), so from then on none of its blocks
+    /// that is clean becomes dirty: what is to be carried of it is counted once (S11).
+    pub(super) fn publish_patches(&self, recycling: &Recycling) -> Result<()> {
+        while self.has_patch_staged(recycling)? {
+            self.write_one_or_yield()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a patch of a block that the segment holds is staged.
+    ///
+    /// # Errors
+    /// The pool is poisoned: what is staged stays so.
+    pub fn has_patch_staged(&self, recycling: &Recycling) -> Result<bool> {
+        let state = self.lock();
+        if let Some(why) = &state.poisoned {
+            return Err(self.poisoned(why));
+        }
+        Ok(state.has_patch_staged(recycling))
+    }
+
     /// Pages that may be written before a segment is recycled.
     fn free_pages(&self) -> u64 {
         let free = self.free_segments() * u64::from(self.geometry.segment_pages);
         let state = self.lock();
-        let end = self.geometry.groups_end();
-        free + state
-            .head
-            .as_ref()
-            .map_or(0, |head| u64::from(end - head.cursor))
+        let end = u64::from(self.geometry.groups_end());
+        // What is kept for whole blocks in records is not written.
+        let left = |head: &Head| {
+            let used = u64::from(head.cursor) + head.contents.kept_pages as u64;
+            end.saturating_sub(used)
+        };
+        free + state.head.as_ref().map_or(0, left)
     }
 
     /// Whether a segment has a summary.
@@ -336,8 +360,7 @@ impl State {
         let mut volumes = dirty.chain(zeroes.iter().map(|range| range.first.volume));
         let is_dirty = volumes.any(|volume| Some(volume) != gone);
         // S13: what a patch that is staged is to be laid over stays.
-        let has_staged = |entry: &Entry| self.pending.patches_of(entry.key()) > 0;
-        if blocks.iter().any(has_staged) && !mutated(Mutant::SsdBaseGoneUnderPatch) {
+        if self.has_patch_over(&blocks) {
             return false;
         }
         if is_dirty && !mutated(Mutant::SsdSegmentReusedDirty) {
@@ -356,6 +379,20 @@ impl State {
         self.is_held_up = false;
         self.tallies.recycled += 1;
         true
+    }
+
+    /// Whether a patch of a block that a segment holds is staged.
+    pub(super) fn has_patch_staged(&self, recycling: &Recycling) -> bool {
+        self.has_patch_over(&self.held_by(recycling).0)
+    }
+
+    /// Whether a patch of one of these blocks is staged.
+    fn has_patch_over(&self, blocks: &[Entry]) -> bool {
+        if mutated(Mutant::SsdBaseGoneUnderPatch) {
+            return false;
+        }
+        let has_staged = |entry: &Entry| self.pending.patches_of(entry.key()) > 0;
+        blocks.iter().any(has_staged)
     }
 
     /// The entry that an element of a segment made, if it is still there.

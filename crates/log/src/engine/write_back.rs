@@ -184,12 +184,18 @@ impl Log {
 }
 
 impl State {
-    /// Blocks with their patches. One that has another page by now is left out, if its patches went with the old one.
+    /// These blocks with their patches, as they are now: one that has another page since it was looked at is brought from there. What is
+    /// clean by now, or gone, is left out.
     fn to_be_brought(&self, blocks: &[Entry]) -> Vec<Held> {
-        let mut held: Vec<Held> = blocks
-            .iter()
-            .filter_map(|entry| self.held(*entry))
-            .collect();
+        let now = |entry: &Entry| match mutated(Mutant::SsdRoundWritesWhatWas) {
+            true => self.held(*entry),
+            false => {
+                let now = self.table.get(entry.key());
+                now.filter(|now| !now.is_clean())
+                    .map(|now| self.held_now(now))
+            }
+        };
+        let mut held: Vec<Held> = blocks.iter().filter_map(now).collect();
         if mutated(Mutant::SsdBroughtWithoutPatch) {
             held.iter_mut().for_each(|held| held.patched = None);
         }

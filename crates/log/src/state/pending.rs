@@ -3,7 +3,7 @@
 use super::patches::Patch;
 use crate::media::Key;
 use crate::page::Pages;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The newest staged version of a block.
@@ -41,6 +41,8 @@ pub(crate) struct Pending {
     /// Of each block those that are staged, in the order of their sequences.
     patches: HashMap<Key, Vec<(u64, Patch)>>,
     patch_count: usize,
+    /// The sequences of blocks that stand whole in a record: once published, each is a patch as well.
+    appends: BTreeSet<u64>,
 }
 
 impl Pending {
@@ -65,9 +67,14 @@ impl Pending {
         self.patch_count += 1;
     }
 
-    /// How many of these are staged.
+    /// The block that is staged with this sequence stands in a record.
+    pub(crate) fn note_append(&mut self, sequence: u64) {
+        self.appends.insert(sequence);
+    }
+
+    /// How many patches there will be of what is staged, at most.
     pub(crate) fn patches(&self) -> usize {
-        self.patch_count
+        self.patch_count + self.appends.len()
     }
 
     /// How many of a block.
@@ -89,6 +96,7 @@ impl Pending {
 
     /// An element is published.
     pub(crate) fn remove(&mut self, key: Key, sequence: u64) {
+        self.appends.remove(&sequence);
         if self
             .blocks
             .get(&key)
