@@ -8,6 +8,8 @@ mod create;
 mod fits;
 mod flight;
 mod fold;
+#[cfg(test)]
+mod fold_tests;
 mod give_up;
 mod group;
 mod inline;

@@ -3,8 +3,8 @@
 use crate::fixtures::*;
 use forebay_log::shadow::{ShadowDevice, ShadowPage};
 use forebay_log::{Device, Log, LogError, Options, PAGE_BYTES, Transaction, create, open};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 fn part(block: u64, offset: usize, bytes: &[u8]) -> Transaction {
     let mut transaction = Transaction::new();
@@ -198,4 +198,61 @@ fn a_pool_of_an_earlier_version_stays_one() {
     let log = open(device.clone(), crate::fixtures::options()).unwrap();
     assert_eq!(pages_of(&device, &log, part(0, 7, &[2; 9])), 3);
     assert_eq!(read(&log, 0), with(bytes(5), &[(7, &[2; 9])]));
+}
+
+#[test]
+fn a_part_of_a_clean_block_that_cannot_be_read_is_refused() {
+    let device = Arc::new(Unreadable(device(SEGMENTS), Mutex::new(0..0)));
+    let log = create(device.clone(), options()).unwrap();
+    let backing = Arc::new(MemoryBacking::default());
+    log.attach(1, backing.clone());
+    log.commit(one(0, 5)).unwrap();
+    log.write_back(1).unwrap();
+    // Header, record and the block.
+    let page = u64::from(SEGMENT_PAGES) + 2;
+    *device.1.lock().unwrap() = page..page + 1;
+    let refused = log.commit(part(0, 7, &[1; 9])).unwrap_err();
+    assert!(matches!(refused, LogError::Device { .. }), "{refused}");
+    // The backing has it still, and nothing hides that.
+    assert_eq!((log.is_clean(1, 0), log.patches().0), (Some(true), 0));
+    *device.1.lock().unwrap() = 0..0;
+    // Read, and written whole; then the pool alone has it.
+    assert_eq!(pages_of(&device.0, &log, part(0, 7, &[1; 9])), 2);
+    assert_eq!(pages_of(&device.0, &log, part(0, 9, &[2; 9])), 1);
+    let expected = with(bytes(5), &[(7, &[1; 9]), (9, &[2; 9])]);
+    assert_eq!(read(&log, 0), expected);
+}
+
+#[test]
+fn a_part_is_laid_over_a_page_that_memory_has() {
+    let device = device(SEGMENTS);
+    let options = Options {
+        keeps_recent: true,
+        ..options()
+    };
+    let log = create(device.clone(), options).unwrap();
+    log.attach(1, Arc::new(MemoryBacking::default()));
+    log.commit(one(0, 5)).unwrap();
+    log.commit(part(0, 7, &[1; 9])).unwrap();
+    let before = device.counters();
+    assert_eq!(read(&log, 0), with(bytes(5), &[(7, &[1; 9])]));
+    assert_eq!(device.counters().since(&before).pages_read, 0);
+}
+
+#[test]
+fn a_part_that_is_staged_over_the_oldest_segment_is_written_back_with_its_block() {
+    let (_, backing, log) = small();
+    log.commit(one(0, 5)).unwrap();
+    for number in 0..2 * u64::from(SEGMENT_PAGES) {
+        log.commit(one(1 + number % 2, number)).unwrap();
+    }
+    let staged = log.stage(part(0, 7, &[1; 9])).unwrap();
+    assert!(log.recycle().unwrap());
+    log.wait(&staged).unwrap();
+    // It is published before the segment is written back: else its block became dirty behind that, and had to be carried.
+    let tallies = log.tallies();
+    assert_eq!((tallies.recycled, tallies.carried), (1, 0));
+    let expected = with(bytes(5), &[(7, &[1; 9])]);
+    assert_eq!(backing.bytes(0), Some(expected.clone()));
+    assert_eq!(read(&log, 0), expected);
 }
