@@ -462,27 +462,6 @@ impl World {
         }
     }
 
-    /// The pool lets go of a volume, and somebody else writes one of its blocks.
-    fn forget(
-        &mut self,
-        (volume, block, seed): (u32, u64, u64),
-        verifier: &mut Verifier<'_>,
-    ) -> Result<(), String> {
-        self.end_turn();
-        self.drain(verifier)?;
-        if self.has_failed || self.log().write_back(volume).is_err() {
-            return Ok(());
-        }
-        match self.log().stage_forget(volume, 0, BLOCKS as u64) {
-            Ok(ticket) => self.note_join(ticket, &[]),
-            Err(LogError::NoRoom { .. }) => return self.make_room(verifier),
-            Err(error) => return Err(error.to_string()),
-        }
-        self.drain(verifier)?;
-        self.others_write(volume, block, seed);
-        Ok(())
-    }
-
     /// Somebody else writes a block of a disk, of which the pool has nothing.
     fn others_write(&mut self, volume: u32, block: u64, seed: u64) {
         let bytes = Arc::new(noise(seed, PAGE_BYTES));

@@ -139,7 +139,7 @@ mod tests {
     fn what_was_written_last_is_found_and_what_is_written_over_is_not() {
         let geometry = Geometry::with_segments(16 * 129, 16).unwrap();
         let mut recent = Recent::new(geometry, true);
-        assert_eq!(recent.room_max, 256.min(16 * 129 / 8));
+        assert_eq!(recent.room_max, 256);
         recent.add(17, &pages(1, 2));
         recent.add(20, &pages(7, 1));
         // Whole blocks of a large one are asked of the device.
