@@ -5,7 +5,7 @@ use std::process::Command;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_forebay-bench");
 
-const ROWS: [&str; 56] = [
+const ROWS: [&str; 57] = [
     "commit_1x4k_fences",
     "commit_1x4k_lines",
     "commit_16x4k_lines_per_block",

@@ -26,7 +26,6 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdSyncWithoutFlush
         | Mutant::SsdPatchLostBySeal
         | Mutant::SsdPatchUnderOlder
-        | Mutant::SsdRecentWithoutPatch
         | Mutant::SsdBroughtWithoutPatch => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped
@@ -40,6 +39,7 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdSealListsUnsettled
         | Mutant::SsdBroughtUnsettled
         | Mutant::SsdCarriedWithoutPatch
+        | Mutant::SsdRecentWithoutPatch
         | Mutant::SsdPatchOverNewerBlock
         | Mutant::SsdPatchIgnoredByMerge => 25_000,
         // They need a ring that has lapped, and a block, a disk or a reader that is late by that much.
