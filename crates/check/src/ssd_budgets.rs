@@ -23,7 +23,10 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdRoundWritesWhatWas
         | Mutant::SsdPieceTakenForWhole
         | Mutant::SsdDurableBehindGap
-        | Mutant::SsdSyncWithoutFlush => 5_000,
+        | Mutant::SsdSyncWithoutFlush
+        | Mutant::SsdPatchLostBySeal
+        | Mutant::SsdPatchUnderOlder
+        | Mutant::SsdBroughtWithoutPatch => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped
         | Mutant::SsdAckOutOfOrder
@@ -34,7 +37,11 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdVolumeCopiesTogether
         | Mutant::SsdCleanedPastRest
         | Mutant::SsdSealListsUnsettled
-        | Mutant::SsdBroughtUnsettled => 25_000,
+        | Mutant::SsdBroughtUnsettled
+        | Mutant::SsdCarriedWithoutPatch
+        | Mutant::SsdRecentWithoutPatch
+        | Mutant::SsdPatchOverNewerBlock
+        | Mutant::SsdPatchIgnoredByMerge => 25_000,
         // They need a ring that has lapped, and a block, a disk or a reader that is late by that much.
         Mutant::SsdCarriedOverNewer
         | Mutant::SsdCleanPointPastFailed
@@ -42,8 +49,12 @@ pub fn budget_images(fault: Mutant) -> u64 {
         // And a crash, or the end of the read, between two writes of recycling.
         Mutant::SsdSegmentReusedBeforeTail
         | Mutant::SsdReadWithoutVersion
-        | Mutant::SsdLetGoBeforeTail
+        | Mutant::SsdBaseGoneUnderPatch
+        | Mutant::SsdCleanedPastPatch
         | Mutant::SsdCarriedIntoLastSegment => 2 * IMAGES_MAX,
+        // And a write past the pool at that moment, to a block that nothing newer hides; or a part of a block between its write-back and the
+        // sync of that.
+        Mutant::SsdLetGoBeforeTail | Mutant::SsdCleanPastPatch => 6 * IMAGES_MAX,
         // It needs a crash that takes a segment's first group and leaves the one behind it, which then has the number, the place and the
         // sequences of the next incarnation's second one. It was refused as damage as well, more often, while records did not say
         // which groups were durable before them.

@@ -25,8 +25,8 @@ pub use device::{
     Came, Counters, Device, DeviceCounters, FileDevice, PageRead, PrivateDevice, durable_write_cost,
 };
 pub use engine::{
-    Flight, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies, Ticket,
-    begins_as_pool, clear, create, has_room_for_a_pool, look, open,
+    Flight, Fold, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies,
+    Ticket, begins_as_pool, clear, create, has_room_for_a_pool, look, open,
 };
 pub use error::{LogError, Result};
 pub use media::VolumeRow;

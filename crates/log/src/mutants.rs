@@ -74,5 +74,25 @@ forebay_pmem::define_mutants! {
         SsdSealListsUnsettled,
         /// A backing gets what was only written to the log.
         SsdBroughtUnsettled,
+        /// Recovery takes no patches from a segment that has a summary.
+        SsdPatchLostBySeal,
+        /// A block goes with its segment although a patch of it is staged.
+        SsdBaseGoneUnderPatch,
+        /// A patch is laid under those that are older.
+        SsdPatchUnderOlder,
+        /// A block is carried forward without its patches.
+        SsdCarriedWithoutPatch,
+        /// The patches of a block are laid over its next version as well.
+        SsdPatchOverNewerBlock,
+        /// A backing gets a block without its patches.
+        SsdBroughtWithoutPatch,
+        /// A block counts as written back although a patch was published meanwhile.
+        SsdCleanPastPatch,
+        /// A block that is written whole lacks the patches that are staged.
+        SsdPatchIgnoredByMerge,
+        /// The clean point moves past patches of blocks in older segments that are on no backing.
+        SsdCleanedPastPatch,
+        /// A block whose page is in memory still is read without its patches.
+        SsdRecentWithoutPatch,
     }
 }

@@ -1,7 +1,7 @@
 //! Transactions: blocks, parts of blocks and ranges of zeroes that become durable together.
 
 use crate::error::{LogError, Result};
-use crate::media::{BLOCK_BITS, Key, VOLUMES_MAX, check_of};
+use crate::media::{BLOCK_BITS, Element, Key, Shape, VOLUMES_MAX, check_of};
 use crate::page::{PAGE_BYTES, Pages};
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,14 +10,29 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) enum Item {
     /// A block: the next of the transaction's pages. `written` are the ranges of it that the caller gave, all of it if none;
-    /// then its check may be known.
+    /// then its check may be known. It may be one to which was appended: little of it, and then zeroes.
     Block {
         key: Key,
         written: Option<Vec<Range<usize>>>,
         check: Option<u32>,
+        is_append: bool,
     },
     /// Blocks that read as zeroes.
     Zero { first: Key, count: u64 },
+}
+
+impl Item {
+    /// The element of blocks that read as zeroes.
+    pub(crate) fn zeroes(&self) -> Option<Element> {
+        match self {
+            Item::Zero { first, count } => Some(Element {
+                key: *first,
+                shape: Shape::Zero { count: *count },
+                is_clean: false,
+            }),
+            Item::Block { .. } => None,
+        }
+    }
 }
 
 /// Changes that are committed together. Bytes are copied when they are given: the caller's may change afterwards. A clone
@@ -100,6 +115,26 @@ impl Transaction {
         Ok(())
     }
 
+    /// Part of a block, behind which the block is zero; what stands before it stays.
+    ///
+    /// # Errors
+    /// As those of [`Transaction::write_part`].
+    pub fn append(&mut self, volume: u32, block: u64, offset: usize, bytes: &[u8]) -> Result<()> {
+        let mut to_end = vec![0; PAGE_BYTES.saturating_sub(offset)];
+        let Some(start) = to_end.get_mut(..bytes.len()) else {
+            return self.write_part(volume, block, offset, bytes);
+        };
+        start.copy_from_slice(bytes);
+        let key = check(volume, block, 1)?;
+        self.put(key, offset..PAGE_BYTES, &to_end);
+        if let Some((item, Some(_))) = self.newest(key)
+            && let Item::Block { is_append, .. } = &mut self.items[item]
+        {
+            *is_append = true;
+        }
+        Ok(())
+    }
+
     /// So many blocks read as zeroes, cached or not: a discard or a request to write zeroes.
     ///
     /// # Errors
@@ -164,6 +199,7 @@ impl Transaction {
             key,
             written,
             check: None,
+            is_append: false,
         });
     }
 
@@ -176,6 +212,7 @@ impl Transaction {
                 key,
                 written,
                 check,
+                ..
             } = item
             {
                 *check = written.is_none().then(|| check_of(*key, pages.page(page)));
@@ -236,8 +273,8 @@ impl Transaction {
 }
 
 /// Copies all of `base` but the ranges that were written.
-pub(crate) fn fill_around(page: &mut [u8], written: &[Range<usize>], base: &[u8]) {
-    let mut merged = base.to_vec();
+pub(crate) fn fill_around(page: &mut [u8], written: &[Range<usize>], base: Vec<u8>) {
+    let mut merged = base;
     for range in written {
         merged[range.clone()].copy_from_slice(&page[range.clone()]);
     }
@@ -263,7 +300,7 @@ mod tests {
         else {
             panic!("block 7 is written in part");
         };
-        fill_around(&mut page, written, &[9; PAGE_BYTES]);
+        fill_around(&mut page, written, vec![9; PAGE_BYTES]);
         let expected = |at: usize| match at {
             10..20 => 1,
             20..40 => 3,

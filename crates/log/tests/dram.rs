@@ -34,6 +34,8 @@ static ALLOCATOR: Counting = Counting;
 const SEGMENT_PAGES: u32 = 4096;
 const SEGMENTS: u32 = 33;
 const BLOCKS_A_TRANSACTION: u64 = 64;
+/// Of different blocks; with a few more the oldest are folded.
+const PATCHES: u64 = 45;
 
 #[test]
 fn a_block_takes_at_most_44_bytes_of_dram() {
@@ -55,11 +57,17 @@ fn a_block_takes_at_most_44_bytes_of_dram() {
         if log.commit(transaction).is_err() {
             break;
         }
+        for block in (0..PATCHES).filter(|_| number == 0) {
+            let mut transaction = Transaction::new();
+            transaction.write_part(1, block, 100, &[1; 256]).unwrap();
+            log.commit(transaction).unwrap();
+        }
     }
     log.close().unwrap();
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     let log = open(device, options).unwrap();
     let bytes = LIVE_BYTES.load(Ordering::Relaxed) - before + log.recent_bytes_max();
+    assert_eq!(log.patches().0 as u64, PATCHES);
     let blocks = log.cached_blocks();
     assert!(blocks > 100_000, "{blocks} blocks");
     let per_block = bytes as f64 / blocks as f64;

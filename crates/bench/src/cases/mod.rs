@@ -168,6 +168,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         rows: &[
+            ("ssd_append_256_device_pages", AtMost(1.10)),
             ("ssd_1x4k_device_pages", AtMost(2.05)),
             ("ssd_1x4k_flushes", AtMost(1.01)),
             ("ssd_16x4k_pages_per_block", AtMost(1.10)),

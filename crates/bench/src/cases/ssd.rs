@@ -42,6 +42,9 @@ const SLOW_FLUSH_US: f64 = 100.0;
 /// Commits whose device pages are counted.
 const COUNTED: u64 = 2_000;
 const COUNTED_QUICK: u64 = 50;
+/// Bytes of an append that is counted, and the block with which these begin: behind all others.
+const APPENDED_BYTES: u64 = 256;
+const APPENDED_FROM: u64 = 1 << 30;
 
 /// A disk that takes everything and holds nothing: what is written back is not measured.
 struct Nowhere;
@@ -254,6 +257,30 @@ impl Sides {
     }
 }
 
+/// Pages a commit of 256 bytes behind the last ones, by one thread, of which each block is new.
+fn pages_of_appends(log: &Log, device: &dyn Device, commits: u64) -> Result<f64> {
+    let before = device.counters();
+    let mut payload = Payload::new(92);
+    for number in 0..commits {
+        let at = number * APPENDED_BYTES;
+        let (block, within) = (
+            APPENDED_FROM + at / PAGE_BYTES as u64,
+            at % PAGE_BYTES as u64,
+        );
+        let bytes = &payload.next()[..APPENDED_BYTES as usize];
+        loop {
+            let mut transaction = Transaction::new();
+            transaction.append(1, block, within as usize, bytes)?;
+            match log.commit(transaction) {
+                Err(LogError::NoRoom { .. }) => drop(log.recycle()?),
+                committed => break committed?,
+            }
+        }
+    }
+    let counted = device.counters().since(&before);
+    Ok(counted.pages_written as f64 / commits as f64)
+}
+
 /// What both sides reach, in an order that changes from round to round.
 pub(super) fn in_turn(
     round: usize,
@@ -296,7 +323,9 @@ pub fn commits(bench: &Bench) -> Result<Vec<Row>> {
     };
     let (pages, flushes) = sides.counted(1, commits)?;
     let (pages_of_sixteen, _) = sides.counted(16, commits)?;
+    let pages_of_append = pages_of_appends(&sides.log, &*sides.device, commits)?;
     Ok(vec![
+        Row::new("ssd_append_256_device_pages", pages_of_append, "pages"),
         Row::new("ssd_1x4k_device_pages", pages, "pages"),
         Row::new("ssd_1x4k_flushes", flushes, "flushes"),
         Row::new(

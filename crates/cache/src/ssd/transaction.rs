@@ -111,14 +111,14 @@ impl<'v> SsdTransaction<'v> {
             }
             .into());
         }
-        let mut bytes = vec![0; PAGE_BYTES - offset];
-        bytes[..data.len()].copy_from_slice(data);
-        if bytes.is_empty() {
+        if offset == PAGE_BYTES {
             return Ok(());
         }
-        self.put(block, offset, &bytes)?;
-        self.payload_bytes -= (bytes.len() - data.len()) as u64;
-        Ok(())
+        let number = self.volume.number();
+        let appended = self.staged.append(number, block, offset, data);
+        appended.map_err(|error| self.volume.error(error))?;
+        self.payload_bytes += data.len() as u64;
+        self.check_size(0)
     }
 
     pub(crate) fn discard(&mut self, blocks: Range<u64>) -> Result<()> {

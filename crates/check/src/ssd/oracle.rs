@@ -147,6 +147,19 @@ fn apply(blocks: &mut Blocks, change: &Change) {
             bytes[offset..offset + len].copy_from_slice(&noise(seed, len));
             *old = Arc::new(bytes);
         }
+        Change::Append {
+            volume,
+            block,
+            offset,
+            len,
+            seed,
+        } => {
+            let old = &mut blocks[place(volume, block)];
+            let mut bytes = old[..offset].to_vec();
+            bytes.extend(noise(seed, len));
+            bytes.resize(PAGE_BYTES, 0);
+            *old = Arc::new(bytes);
+        }
         Change::Zero {
             volume,
             first,

@@ -2,6 +2,12 @@
 
 use forebay_log::VolumeRow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A path of more than one unit, so that a row is torn by a crash that tears its page.
+pub fn path_of(number: u64) -> PathBuf {
+    format!("/disk/{number}").repeat(100).into()
+}
 
 /// The rows that are legal, by their numbers.
 #[derive(Clone, Default)]

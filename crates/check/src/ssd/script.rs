@@ -29,6 +29,14 @@ pub enum Change {
         len: usize,
         seed: u64,
     },
+    /// Behind it the block is zero.
+    Append {
+        volume: u32,
+        block: u64,
+        offset: usize,
+        len: usize,
+        seed: u64,
+    },
     Zero {
         volume: u32,
         first: u64,
@@ -94,6 +102,8 @@ pub struct Script {
     pub segments: u32,
     /// Blocks that a disk is to zero in one turn.
     pub zeroed_at_once: u64,
+    /// Parts of blocks that may stand in records alone.
+    pub patches_max: usize,
     /// How often what is done; the mix of a story.
     weights: [u32; KINDS],
     /// Segments are kept back, as in a pool that is served.
@@ -104,6 +114,8 @@ pub struct Script {
     is_hot: bool,
     /// Some transactions are over when they are written.
     is_unsynced: bool,
+    /// Most of what is written are parts of blocks.
+    is_small: bool,
 }
 
 impl Script {
@@ -147,6 +159,9 @@ impl Script {
             disks_fail: story == FULL_OF_DIRTY,
             is_hot: rng.bool(),
             is_unsynced,
+            // What the pool lets go of are whole blocks.
+            is_small: story != 9 && aside.u8(..3) == 0,
+            patches_max: [0, 4, 6, 12, 64][aside.usize(..5)],
             zeroed_at_once: [1, 2, 3, BLOCKS as u64][rng.usize(..4)],
             is_served: rng.u8(..4) == 0,
         }
@@ -221,14 +236,32 @@ impl Script {
                 first: block,
                 count: rng.u64(1..=BLOCKS as u64 - block),
             },
-            1 | 2 => {
+            kind if kind <= if self.is_small { 6 } else { 2 } => {
                 let len = rng.usize(1..=300);
-                Change::Part {
-                    volume,
-                    block,
-                    offset: rng.usize(..PAGE_BYTES - len),
-                    len,
-                    seed,
+                let offset = rng.usize(..PAGE_BYTES - len);
+                match seed % 8 {
+                    // To an empty block, and behind something.
+                    0 => Change::Append {
+                        volume,
+                        block,
+                        offset: 0,
+                        len,
+                        seed,
+                    },
+                    1 => Change::Append {
+                        volume,
+                        block,
+                        offset,
+                        len,
+                        seed,
+                    },
+                    _ => Change::Part {
+                        volume,
+                        block,
+                        offset,
+                        len,
+                        seed,
+                    },
                 }
             }
             _ => Change::Whole {
@@ -290,6 +323,16 @@ pub fn transaction(changes: &[Change]) -> Transaction {
             } => {
                 let bytes = crate::content::noise(seed, len);
                 transaction.write_part(volume, block, offset, &bytes)
+            }
+            Change::Append {
+                volume,
+                block,
+                offset,
+                len,
+                seed,
+            } => {
+                let bytes = crate::content::noise(seed, len);
+                transaction.append(volume, block, offset, &bytes)
             }
             Change::Zero {
                 volume,

@@ -4,7 +4,7 @@ mod unsynced;
 
 use super::disk::{Disk, DiskState};
 use super::oracle::{Blocks, Oracle, place};
-use super::rows::Rows;
+use super::rows::{Rows, path_of};
 use super::script::{BLOCKS, Change, Script, Step, VOLUMES, transaction};
 use super::verify::{Left, Verifier, open_pool, read_all};
 use crate::content::noise;
@@ -14,7 +14,6 @@ use forebay_log::{
     VolumeRow, create,
 };
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -103,11 +102,6 @@ impl Crash {
     }
 }
 
-/// A path of more than one unit, so that a row is torn by a crash that tears its page.
-fn path_of(number: u64) -> PathBuf {
-    format!("/disk/{number}").repeat(100).into()
-}
-
 /// The row of a volume that was just attached.
 fn row_of(number: u32, id: u32) -> VolumeRow {
     VolumeRow {
@@ -133,6 +127,7 @@ impl World {
             depth: script.depth,
             seed: Some(seed),
             zeroed_at_once_blocks: script.zeroed_at_once,
+            patches_max: Some(script.patches_max),
             // What hides behind memory, and what memory has wrong.
             keeps_recent: seed.is_multiple_of(2),
             ..Options::default()
@@ -414,6 +409,12 @@ impl World {
                 Err(LogError::Poisoned { .. }) if self.has_failed => Maintenance::None,
                 Err(error) => return Err(error.to_string()),
             },
+            Maintenance::Cleaning(recycling)
+                // Published first, as by the thread that recycles.
+                if !self.has_failed && self.has_patch_staged(&recycling)? =>
+            {
+                Maintenance::Cleaning(recycling)
+            }
             Maintenance::Cleaning(mut recycling) => {
                 match self.log().clean_segment(&mut recycling) {
                     Ok(_) => Maintenance::Carrying(recycling),
@@ -435,6 +436,11 @@ impl World {
             round => round,
         };
         Ok(())
+    }
+
+    fn has_patch_staged(&self, recycling: &Recycling) -> Result<bool, String> {
+        let is_staged = self.log().has_patch_staged(recycling);
+        is_staged.map_err(|error| error.to_string())
     }
 
     fn carry_or_release(&mut self, mut recycling: Recycling) -> Result<Maintenance, String> {

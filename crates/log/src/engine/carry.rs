@@ -9,10 +9,10 @@ use super::recycle::Recycling;
 use super::rescue::{Rescue, carried_groups, cut_groups};
 use super::waiter::Ticket;
 use crate::error::{LogError, Result};
-use crate::media::{Element, Key, Shape};
+use crate::media::{Element, Key, Shape, check_of};
 use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
-use crate::state::{Entry, ZeroRange};
+use crate::state::{Entry, Held, ZeroRange};
 use std::sync::Arc;
 
 impl Log {
@@ -65,17 +65,17 @@ impl Log {
         let zeroes = state.take_ranges(self, blocks.len(), recycling);
         let mut pages = Pages::zeroed(0);
         let mut elements = Vec::new();
-        for (old, bytes) in &loaded {
-            let Some(entry) = state.carried_entry(*old) else {
+        for (old, check, bytes) in &loaded {
+            let Some(entry) = state.carried_entry(old) else {
                 continue;
             };
             let page = pages.push();
             pages.page_mut(page).copy_from_slice(&bytes[..PAGE_BYTES]);
             elements.push(Element {
-                key: old.key(),
+                key: entry.key(),
                 shape: Shape::Block {
                     page: 0,
-                    check: old.check,
+                    check: *check,
                 },
                 is_clean: entry.is_clean(),
             });
@@ -105,6 +105,7 @@ impl Log {
         let ready = Ready {
             elements,
             pages: Arc::new(pages),
+            inline: Vec::new(),
             is_fill: false,
             is_unsynced: false,
         };
@@ -122,13 +123,27 @@ impl Log {
         }
     }
 
-    /// Their bytes; clean ones that are damaged, or that the device does not give, stay behind.
-    fn load_carried(&self, blocks: &[Entry]) -> Result<Vec<(Entry, Pages)>> {
+    /// Their bytes, with their patches, and the checks of these; clean ones that are damaged, or that the device does not give, stay behind.
+    fn load_carried(&self, blocks: &[Entry]) -> Result<Vec<(Held, u32, Pages)>> {
         let mut loaded = Vec::with_capacity(blocks.len());
         for entry in blocks {
             let mut bytes = Pages::zeroed(1);
-            match self.load_entry(*entry, &mut bytes) {
-                Ok(()) => loaded.push((*entry, bytes)),
+            // What has gone is written anew.
+            let Some(held) = self.lock().held(*entry) else {
+                continue;
+            };
+            let read = match mutated(Mutant::SsdCarriedWithoutPatch) {
+                true => self.load_entry(*entry, &mut bytes),
+                false => self.load_held(&held, &mut bytes),
+            };
+            match read {
+                Ok(()) => {
+                    let check = match &held.patched {
+                        None => entry.check,
+                        Some(_) => check_of(entry.key(), &bytes[..PAGE_BYTES]),
+                    };
+                    loaded.push((held, check, bytes));
+                }
                 // The backing has it.
                 Err(LogError::Corrupt { .. } | LogError::Device { .. }) if entry.is_clean() => {}
                 Err(error) => return Err(error),
@@ -154,8 +169,8 @@ impl State {
         let at_once = log.geometry.carried_at_once();
         let mut groups: Vec<_> = carried_groups(left, at_once).collect();
         if left.1 > 0 {
-            let flights = self.flights.iter().map(|flight| flight.group.elements);
-            let queued = self.queue.iter().map(|group| group.elements);
+            let flights = self.flights.iter().map(|flight| flight.group.size.elements);
+            let queued = self.queue.iter().map(|group| group.size.elements);
             groups.extend(
                 flights
                     .chain(queued)
@@ -198,13 +213,15 @@ impl State {
         recycling.zeroes.split_off(from)
     }
 
-    /// The entry that a block is carried forward for: it still names the old page, and nothing newer is staged.
-    fn carried_entry(&self, old: Entry) -> Option<Entry> {
-        let key: Key = old.key();
-        let entry = self.table.get(key)?;
-        let is_same = entry.page == old.page || mutated(Mutant::SsdCarriedOverNewer);
+    /// The entry that a block is carried forward for: it still names the old page, with the same patches, and nothing newer is staged.
+    fn carried_entry(&self, old: &Held) -> Option<Entry> {
+        let key: Key = old.entry.key();
+        let entry = match mutated(Mutant::SsdCarriedOverNewer) {
+            true => self.table.get(key),
+            false => self.still(old),
+        }?;
         let is_staged = self.pending.has_any(key, 1) && !mutated(Mutant::SsdCarriedPastPending);
-        (is_same && !is_staged).then_some(entry)
+        (!is_staged).then_some(entry)
     }
 
     /// What is left of a range of zeroes, if nothing newer is staged.

@@ -176,6 +176,10 @@ impl Log {
             state.tail
         };
         let found = self.sealed_segment(tail)?;
+        if found.is_some() {
+            // No patch joins any more that would keep a block of it where it is.
+            self.lock().emptied = Some(tail);
+        }
         Ok(found.map(|(recycling, _)| recycling))
     }
 }

@@ -45,8 +45,28 @@ impl Log {
     /// [`LogError::NoRoom`] if the oldest segments have to be recycled first; then nothing has happened. A write has
     /// failed, now or earlier; then after a crash the transaction is there whole or not at all.
     pub fn commit(&self, transaction: Transaction) -> Result<()> {
+        self.commit_as(transaction, false)
+    }
+
+    /// What is to be folded is read before the transaction joins, and joins behind it: the lead of a group goes to its first member, so a
+    /// thread that has joined reads nothing, from no device and no backing, before it waits.
+    fn commit_as(&self, mut transaction: Transaction, is_unsynced: bool) -> Result<()> {
+        let fold = self.load_fold_for(&transaction);
+        transaction.is_unsynced = is_unsynced;
         let ticket = self.stage(transaction)?;
-        self.wait(&ticket)
+        let turn = match fold.is_empty() {
+            true => None,
+            false => self.try_maintain(),
+        };
+        let folded = match turn {
+            Some(_) => self.join_fold(fold, is_unsynced),
+            None => Ok(None),
+        };
+        let waited = self.wait(&ticket);
+        // Usually in the same group, and so over by now. The turn ends behind it.
+        let folded = folded.and_then(|folded| folded.map_or(Ok(()), |folded| self.wait(&folded)));
+        drop(turn);
+        waited.and(folded)
     }
 
     /// Commits a transaction without making it durable: when it returns, every reader sees it, and a kill of the process leaves it. A
@@ -56,8 +76,7 @@ impl Log {
     /// # Errors
     /// As those of [`Log::commit`].
     pub fn commit_unsynced(&self, transaction: Transaction) -> Result<()> {
-        let ticket = self.stage_unsynced(transaction)?;
-        self.wait(&ticket)
+        self.commit_as(transaction, true)
     }
 
     /// As [`Log::stage`], of a transaction that is over when it is written.
@@ -75,6 +94,9 @@ impl Log {
     /// As those of [`Log::commit`], but for a write that fails now.
     pub fn stage(&self, mut transaction: Transaction) -> Result<Ticket> {
         self.check_size(&transaction)?;
+        if let Some(ticket) = self.join_small(&transaction)? {
+            return Ok(ticket);
+        }
         transaction.check_whole_blocks();
         loop {
             let bases = self.bases(&transaction)?;
@@ -230,6 +252,7 @@ impl Log {
         let ready = Ready {
             elements: vec![element],
             pages: Arc::new(pages),
+            inline: Vec::new(),
             is_fill: true,
             is_unsynced: false,
         };
@@ -260,6 +283,7 @@ impl Log {
         let ready = Ready {
             elements: vec![element],
             pages: Arc::new(Pages::zeroed(0)),
+            inline: Vec::new(),
             is_fill: false,
             is_unsynced: false,
         };

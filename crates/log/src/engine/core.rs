@@ -9,7 +9,9 @@ use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::page::PAGE_BYTES;
-use crate::state::{LiveCounts, Pending, Progress, Recent, Settled, Table, Versions, Zeroed};
+use crate::state::{
+    LiveCounts, Patches, Pending, Progress, Recent, Settled, Table, Versions, Zeroed,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -30,6 +32,10 @@ pub struct Options {
     /// disk that has to be written with zeroes is done with that in a second or two. So many dirty blocks of a volume that is behind go in
     /// one turn, too.
     pub zeroed_at_once_blocks: u64,
+    /// Whether `create` makes a pool whose records may have parts of blocks, which earlier versions do not open.
+    pub has_inline: bool,
+    /// Parts of blocks that may stand in records alone; by the pool's size if none. For tests.
+    pub patches_max: Option<usize>,
     /// Whether the blocks that were written last are kept in memory for reads.
     pub keeps_recent: bool,
     /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
@@ -44,6 +50,8 @@ impl Default for Options {
             seed: None,
             segment_pages: None,
             zeroed_at_once_blocks: (64 << 20) / PAGE_BYTES as u64,
+            has_inline: true,
+            patches_max: None,
             keeps_recent: true,
             is_test: false,
         }
@@ -74,6 +82,13 @@ pub(crate) struct Head {
     pub(crate) cursor: u32,
 }
 
+impl Head {
+    /// How many elements and kept pages the closed groups of its segment have.
+    pub(crate) fn before(&self) -> (usize, usize) {
+        (self.contents.elements.len(), self.contents.kept_pages)
+    }
+}
+
 /// Everything that changes, under one lock that is never held over an I/O.
 pub(crate) struct State {
     pub(crate) table: Table,
@@ -81,6 +96,7 @@ pub(crate) struct State {
     pub(crate) live: LiveCounts,
     pub(crate) versions: Versions,
     pub(crate) pending: Pending,
+    pub(crate) patches: Patches,
     pub(crate) recent: Recent,
     /// The next element's.
     pub(crate) next_sequence: u64,
@@ -93,6 +109,8 @@ pub(crate) struct State {
     pub(crate) flights: VecDeque<InFlight>,
     /// Segments below are gone, as the next record says.
     pub(crate) tail: u64,
+    /// A segment that was the oldest one, and of which it was asked what holds it: what is in it goes elsewhere.
+    pub(crate) emptied: Option<u64>,
     /// Which groups are durable, and the same as a durable record says: only these segments are written over.
     pub(crate) settled: Settled,
     /// Segments that stay free beside those that recycling needs.
@@ -123,6 +141,8 @@ pub struct Log {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) uuid: u128,
     pub(crate) is_test: bool,
+    /// Its records may have parts of blocks.
+    pub(crate) has_inline: bool,
     pub(crate) geometry: Geometry,
     pub(crate) incarnation: IncarnationLine,
     pub(crate) options: Options,
@@ -147,6 +167,11 @@ impl Log {
     /// One thread writes back or recycles at a time.
     pub(crate) fn maintain(&self) -> Turn<'_> {
         self.turns.take()
+    }
+
+    /// The same, if no other thread does or waits to.
+    pub(crate) fn try_maintain(&self) -> Option<Turn<'_>> {
+        self.turns.try_take()
     }
 
     /// Whether this thread writes back or recycles: then it must not wait for a thread that may wait for its turn.

@@ -86,6 +86,7 @@ fn format(device: &dyn Device, geometry: Geometry, options: &Options) -> std::io
         uuid,
         geometry,
         is_test: options.is_test,
+        has_inline: options.has_inline,
     };
     superblock.encode(&mut page);
     device.write_durable(SUPERBLOCK_PAGE, &[&page])

@@ -1,8 +1,9 @@
 //! Whether several groups have room, asked before the first of them is written: what is begun and has no end takes room and frees none.
 
 use super::core::State;
+use super::group::Size;
 use super::rescue::Rescue;
-use crate::media::{Geometry, record_pages};
+use crate::media::{Geometry, record_pages, record_pages_with};
 
 impl State {
     /// Segments that may be written before one is recycled.
@@ -43,16 +44,19 @@ impl State {
         true
     }
 
-    /// Whether a rescue that has begun has room down to its last group behind a transaction of so many elements and blocks.
-    pub(crate) fn leaves_rescue_room(&self, geometry: Geometry, counts: (usize, usize)) -> bool {
+    /// Whether a rescue that has begun has room down to its last group behind a transaction of such a size.
+    pub(crate) fn leaves_rescue_room(&self, geometry: Geometry, size: Size) -> bool {
         let Some(rescue) = &self.rescue else {
             return true;
         };
         let spare = self
             .free_segments(geometry)
             .saturating_sub(rescue.least_free);
-        let groups = std::iter::once(counts).chain(rescue.groups());
-        let groups = groups.chain(rescue.cut_by(counts.0));
+        // What of it stands in its record is counted as pages beside that, which is no less.
+        let inline_pages = record_pages_with(0, size.inline_bytes) as usize;
+        let blocks = size.blocks + size.kept_pages + inline_pages;
+        let groups = std::iter::once((size.elements, blocks)).chain(rescue.groups());
+        let groups = groups.chain(rescue.cut_by(size.elements));
         self.fits(geometry, groups, spare)
     }
 
@@ -88,13 +92,15 @@ impl State {
         let Some(head) = &self.head else {
             return (geometry.groups_end(), 0);
         };
-        let before = head.contents.elements.len();
+        let (before, kept) = head.before();
         match self.queue.back().filter(|group| group.is_open) {
             Some(group) => (
-                group.start + group.pages_with(0, 0),
-                before + group.elements,
+                group.start
+                    + group.pages_with(Size::default())
+                    + (kept + group.size.kept_pages) as u32,
+                before + group.size.elements,
             ),
-            None => (head.cursor, before),
+            None => (head.cursor + kept as u32, before),
         }
     }
 }

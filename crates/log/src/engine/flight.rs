@@ -202,6 +202,7 @@ impl Log {
             tail,
             points,
             elements: group.all_elements(),
+            inline: group.all_inline(),
         };
         let header_pages = usize::from(group.has_header());
         let mut pages = Pages::zeroed(header_pages + record.pages() as usize);

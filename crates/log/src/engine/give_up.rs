@@ -40,6 +40,7 @@ impl Log {
             return Err(self.no_room());
         };
         for _ in 0..TURNS_MAX {
+            self.publish_patches(&recycling)?;
             let progress = self.progress();
             // Of the other volumes; of long ranges a piece.
             let cleaned = self.clean_volumes(&mut recycling)?;
@@ -49,8 +50,9 @@ impl Log {
             if let Some(why) = &state.poisoned {
                 return Err(self.poisoned(why));
             }
-            if !state.queue.is_empty() {
-                // A group before this one would say that the segment is gone, and a crash between the two leave that alone.
+            if !state.queue.is_empty() || state.has_patch_staged(&recycling) {
+                // A group before this one would say that the segment is gone, and a crash between the two leave that alone. What a patch
+                // is laid over does not go (S13).
                 drop(state);
                 self.write_one_or_yield()?;
                 continue;
@@ -81,6 +83,7 @@ fn gone_whole(volume: u32) -> Ready {
             is_clean: true,
         }],
         pages: Arc::new(Pages::zeroed(0)),
+        inline: Vec::new(),
         is_fill: false,
         is_unsynced: false,
     }

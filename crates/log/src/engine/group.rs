@@ -1,10 +1,54 @@
 //! Groups: transactions that become durable by one write.
 
 use super::waiter::Waiter;
-use crate::media::{CleanPoints, Element, Geometry, Shape, record_pages};
+use crate::media::{CleanPoints, Element, Geometry, Shape, inline_at, record_pages_with};
+use crate::page::PAGE_BYTES;
 use crate::page::Pages;
 use crate::state::Flushed;
 use std::sync::Arc;
+
+/// What something takes of a group and of its segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) elements: usize,
+    pub(crate) blocks: usize,
+    /// In the record.
+    pub(crate) inline_bytes: usize,
+    /// Pages of the segment that are left unwritten: one for each block that stands whole in a record. Carried forward, it is a block like
+    /// others, and no segment has more of these than another one takes (S11).
+    pub(crate) kept_pages: usize,
+}
+
+impl Size {
+    /// That of elements.
+    pub(crate) fn of(elements: &[Element]) -> Size {
+        let is_kept = |element: &&Element| match element.shape {
+            Shape::Inline(inline) => inline.is_whole(),
+            _ => false,
+        };
+        Size {
+            elements: elements.len(),
+            blocks: elements.iter().filter(|one| one.has_block()).count(),
+            inline_bytes: elements.iter().map(Element::inline_bytes).sum(),
+            kept_pages: elements.iter().filter(is_kept).count(),
+        }
+    }
+
+    /// Of both.
+    pub(crate) fn and(self, other: Size) -> Size {
+        Size {
+            elements: self.elements + other.elements,
+            blocks: self.blocks + other.blocks,
+            inline_bytes: self.inline_bytes + other.inline_bytes,
+            kept_pages: self.kept_pages + other.kept_pages,
+        }
+    }
+
+    /// Pages that a group of it writes.
+    pub(crate) fn pages(self) -> u32 {
+        record_pages_with(self.elements, self.inline_bytes) + self.blocks as u32
+    }
+}
 
 /// A transaction in a group.
 pub(crate) struct Member {
@@ -13,6 +57,8 @@ pub(crate) struct Member {
     pub(crate) pages: Arc<Pages>,
     /// Their pages are known when the group is closed.
     pub(crate) elements: Vec<Element>,
+    /// The bytes of the inline ones, in the same order.
+    pub(crate) inline: Vec<u8>,
     /// Sequence of the first of them.
     pub(crate) first_sequence: u64,
 }
@@ -26,6 +72,8 @@ pub(crate) struct Contents {
     pub(crate) last_group: u64,
     /// Those of all these groups.
     pub(crate) elements: Vec<Element>,
+    /// Pages that these groups leave unwritten.
+    pub(crate) kept_pages: usize,
 }
 
 /// A group. Its segment and its first page are known from the start: all groups before it are closed.
@@ -36,8 +84,7 @@ pub(crate) struct Group {
     pub(crate) start: u32,
     pub(crate) first_sequence: u64,
     pub(crate) members: Vec<Member>,
-    pub(crate) elements: usize,
-    pub(crate) blocks: usize,
+    pub(crate) size: Size,
     pub(crate) is_open: bool,
     pub(crate) has_only_fills: bool,
     /// Nobody waits until it is durable: its members are told when it is written.
@@ -52,40 +99,51 @@ impl Group {
         self.start == 0
     }
 
-    /// Its pages, were it closed with so many more elements and blocks.
-    pub(crate) fn pages_with(&self, elements: usize, blocks: usize) -> u32 {
-        u32::from(self.has_header())
-            + record_pages(self.elements + elements)
-            + (self.blocks + blocks) as u32
+    /// Its pages, were it closed with so much more.
+    pub(crate) fn pages_with(&self, more: Size) -> u32 {
+        u32::from(self.has_header()) + self.size.and(more).pages()
     }
 
-    /// Whether a transaction of so many elements and blocks has room in it, in a segment that has so many elements already, before the page
-    /// `end`.
+    /// Whether so much more has room in it, in a segment that has so many elements and kept pages already, before the page `end`.
     pub(crate) fn has_room(
         &self,
-        (elements, blocks): (usize, usize),
-        before: usize,
+        more: Size,
+        before: (usize, usize),
         (geometry, end): (Geometry, u32),
     ) -> bool {
-        self.elements + elements <= geometry.group_elements_max()
-            && self.blocks + blocks <= geometry.group_blocks_max()
+        let size = self.size.and(more);
+        let kept_pages = (before.1 + size.kept_pages) as u32;
+        size.elements <= geometry.group_elements_max()
+            && size.blocks <= geometry.group_blocks_max()
             && self.members.len() < geometry.group_members_max()
-            && before + self.elements + elements <= geometry.elements_max()
-            && self.start + self.pages_with(elements, blocks) <= end
+            && before.0 + size.elements <= geometry.elements_max()
+            && self.start + self.pages_with(more) + kept_pages <= end
     }
 
-    /// Nobody joins any more: now every block has its page.
+    /// Nobody joins any more: now every block has its page, and all bytes in the record have their place.
     pub(crate) fn close(&mut self, geometry: Geometry) {
         assert!(self.is_open);
         self.is_open = false;
-        let before = u32::from(self.has_header()) + record_pages(self.elements);
-        let mut next = geometry.page_of(self.segment) as u32 + self.start + before;
+        let start = self.start + u32::from(self.has_header());
+        let record = geometry.page_of(self.segment) as u32 + start;
+        let (elements, inline_bytes) = (self.size.elements, self.size.inline_bytes);
+        let mut next = record + record_pages_with(elements, inline_bytes);
+        let mut at = inline_at(elements);
         for element in self.members.iter_mut().flat_map(|one| &mut one.elements) {
-            if let Shape::Block { page, .. } = &mut element.shape {
-                *page = next;
-                next += 1;
+            match &mut element.shape {
+                Shape::Block { page, .. } => {
+                    *page = next;
+                    next += 1;
+                }
+                Shape::Inline(inline) => {
+                    inline.page = record + (at / PAGE_BYTES) as u32;
+                    inline.at = (at % PAGE_BYTES) as u16;
+                    at += usize::from(inline.len);
+                }
+                Shape::Zero { .. } | Shape::Gone { .. } => {}
             }
         }
+        assert_eq!(at, inline_at(elements) + inline_bytes);
     }
 
     /// Its elements, in the order of their sequences.
@@ -94,6 +152,25 @@ impl Group {
         members
             .flat_map(|one| one.elements.iter().copied())
             .collect()
+    }
+
+    /// The bytes of its inline elements, in the same order.
+    pub(crate) fn all_inline(&self) -> Vec<u8> {
+        let members = self.members.iter();
+        members.flat_map(|one| one.inline.iter().copied()).collect()
+    }
+}
+
+impl Member {
+    /// Its elements with their sequences, and the bytes of those that are inline.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Element, u64, &[u8])> {
+        let mut rest = &self.inline[..];
+        let elements = self.elements.iter().zip(self.first_sequence..);
+        elements.map(move |(element, sequence)| {
+            let (bytes, behind) = rest.split_at(element.inline_bytes());
+            rest = behind;
+            (*element, sequence, bytes)
+        })
     }
 }
 

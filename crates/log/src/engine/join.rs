@@ -3,13 +3,13 @@
 //! One critical section draws the sequences and takes the place, so the order of sequences is the order in the log.
 
 use super::core::{Head, Log, State};
-use super::group::{Contents, Group, Member};
+use super::group::{Contents, Group, Member, Size};
 use super::waiter::{Ticket, Waiter};
 use crate::error::{LogError, Result};
 use crate::media::{Element, Geometry, Key, Shape, check_of};
 use crate::mutants::{Mutant, mutated};
-use crate::page::Pages;
-use crate::state::Newest;
+use crate::page::{PAGE_BYTES, Pages};
+use crate::state::{Newest, Patch, Pending};
 use crate::transaction::{Item, Transaction, fill_around};
 use std::sync::Arc;
 
@@ -85,46 +85,45 @@ pub(crate) enum Joined {
 pub(crate) struct Ready {
     pub(crate) elements: Vec<Element>,
     pub(crate) pages: Arc<Pages>,
+    /// The bytes of those that are inline, in their order.
+    pub(crate) inline: Vec<u8>,
     pub(crate) is_fill: bool,
     /// It is over when it is written; some flush later on makes it durable.
     pub(crate) is_unsynced: bool,
 }
 
 impl State {
-    /// The group that a transaction of so many elements and blocks joins.
-    fn open_group(
-        &mut self,
-        geometry: Geometry,
-        counts: (usize, usize),
-        class: Class,
-    ) -> Option<&mut Group> {
-        let is_any = mutated(Mutant::SsdSegmentReusedBeforeTail);
+    /// Whether as many segments are free as have to be behind the one that it joins.
+    pub(super) fn leaves_enough(&self, geometry: Geometry, class: Class) -> bool {
         let kept_back = match self.is_held_up {
             true => 0,
             false => self.kept_back,
         };
-        if self.free_segments(geometry) < class.left_min(kept_back) && !is_any {
+        self.free_segments(geometry) >= class.left_min(kept_back)
+    }
+
+    /// The group that a transaction of such a size joins.
+    fn open_group(&mut self, geometry: Geometry, size: Size, class: Class) -> Option<&mut Group> {
+        let is_any = mutated(Mutant::SsdSegmentReusedBeforeTail);
+        if !self.leaves_enough(geometry, class) && !is_any {
             return None;
         }
         let yields = class.yields_to_rescue();
-        if yields && !self.leaves_rescue_room(geometry, counts) {
+        if yields && !self.leaves_rescue_room(geometry, size) {
             return None;
         }
-        let before = self
-            .head
-            .as_ref()
-            .map_or(0, |head| head.contents.elements.len());
+        let before = self.head.as_ref().map_or((0, 0), Head::before);
         let place = (geometry, class.end(geometry));
         let has_room = self
             .queue
             .back()
-            .is_some_and(|group| group.is_open && group.has_room(counts, before, place));
+            .is_some_and(|group| group.is_open && group.has_room(size, before, place));
         if !has_room {
             self.close_last(geometry);
-            self.begin_group(geometry, counts, class)?;
+            self.begin_group(geometry, size, class)?;
         }
         if let Some(rescue) = self.rescue.as_mut().filter(|_| yields) {
-            rescue.note_joined(counts.0);
+            rescue.note_joined(size.elements);
         }
         self.queue.back_mut()
     }
@@ -136,9 +135,10 @@ impl State {
         };
         group.close(geometry);
         let head = self.head.as_mut().expect("a group has a segment");
-        head.cursor = group.start + group.pages_with(0, 0);
+        head.cursor = group.start + group.pages_with(Size::default());
         head.contents.last_group = group.number;
         head.contents.elements.extend(group.all_elements());
+        head.contents.kept_pages += group.size.kept_pages;
     }
 
     fn new_group(&self, segment: u64, start: u32) -> Group {
@@ -148,8 +148,7 @@ impl State {
             start,
             first_sequence: self.next_sequence,
             members: Vec::new(),
-            elements: 0,
-            blocks: 0,
+            size: Size::default(),
             is_open: true,
             has_only_fills: true,
             is_unsynced: true,
@@ -158,16 +157,11 @@ impl State {
     }
 
     /// A new group behind those that are closed; none if it needs a segment and none is free.
-    fn begin_group(
-        &mut self,
-        geometry: Geometry,
-        counts: (usize, usize),
-        class: Class,
-    ) -> Option<()> {
+    fn begin_group(&mut self, geometry: Geometry, size: Size, class: Class) -> Option<()> {
         if let Some(head) = &self.head {
             let group = self.new_group(head.contents.segment, head.cursor);
             let place = (geometry, class.end(geometry));
-            if group.has_room(counts, head.contents.elements.len(), place) {
+            if group.has_room(size, head.before(), place) {
                 self.queue.push_back(group);
                 self.next_group += 1;
                 return Some(());
@@ -194,13 +188,14 @@ impl State {
         let mut group = self.new_group(segment, 0);
         group.seal = self.head.take().map(|head| head.contents);
         let place = (geometry, class.end(geometry));
-        assert!(group.has_room(counts, 0, place), "it was checked before");
+        assert!(group.has_room(size, (0, 0), place), "it was checked before");
         let contents = Contents {
             segment,
             first_sequence: group.first_sequence,
             first_group: group.number,
             last_group: group.number,
             elements: Vec::new(),
+            kept_pages: 0,
         };
         self.head = Some(Head {
             contents,
@@ -223,7 +218,7 @@ impl State {
                     shape: Shape::Zero { count },
                     is_clean: false,
                 };
-                self.apply(&element, sequence, u64::MAX);
+                self.apply(&element, sequence, u64::MAX, None);
             }
         }
         let is_block = |item: &Item| matches!(item, Item::Block { .. });
@@ -239,14 +234,18 @@ impl State {
         base: &Base,
     ) -> bool {
         let is_asked = !mutated(Mutant::SsdPendingIgnored);
-        match self.pending.newest(key).filter(|_| is_asked) {
-            Some(Newest::Page(pages, number)) => fill_around(page, written, pages.page(number)),
-            Some(Newest::Zeroes) => fill_around(page, written, &[0; crate::page::PAGE_BYTES]),
+        let mut bytes = match self.pending.newest(key).filter(|_| is_asked) {
+            Some(Newest::Page(pages, number)) => pages.page(number).to_vec(),
+            Some(Newest::Zeroes) => vec![0; PAGE_BYTES],
             // A version that was read while it was let go of is stale as soon as that is published.
             Some(Newest::Gone) => return false,
             None if self.versions.of(key) != base.version => return false,
-            None => fill_around(page, written, &base.bytes),
+            None => base.bytes.to_vec(),
+        };
+        if !mutated(Mutant::SsdPatchIgnoredByMerge) {
+            self.pending.put_patches_over(key, &mut bytes);
         }
+        fill_around(page, written, bytes);
         true
     }
 }
@@ -308,40 +307,54 @@ impl Log {
         if let Some(why) = &state.poisoned {
             return Err(self.poisoned(why));
         }
-        let counts = (ready.elements.len(), ready.pages.count());
+        let size = Size::of(&ready.elements);
+        assert_eq!(size.blocks, ready.pages.count());
         let first_sequence = state.next_sequence;
-        let Some(group) = state.open_group(self.geometry, counts, class) else {
+        let Some(group) = state.open_group(self.geometry, size, class) else {
             return Err(self.no_room());
         };
         let waiter = Waiter::new();
-        group.elements += counts.0;
-        group.blocks += counts.1;
+        group.size = group.size.and(size);
         group.has_only_fills &= ready.is_fill;
         group.is_unsynced &= ready.is_unsynced;
         group.members.push(Member {
             waiter: waiter.clone(),
-            pages: ready.pages.clone(),
-            elements: ready.elements.clone(),
+            pages: ready.pages,
+            elements: ready.elements,
+            inline: ready.inline,
             first_sequence,
         });
-        state.next_sequence += counts.0 as u64;
+        state.next_sequence += size.elements as u64;
+        let joined = state.queue.back().and_then(|group| group.members.last());
+        joined.expect("it has joined").stage(&mut state.pending);
+        Ok(Ticket(waiter))
+    }
+}
+
+impl Member {
+    /// Notes what it stages.
+    fn stage(&self, pending: &mut Pending) {
         let mut page = 0;
-        for (element, sequence) in ready.elements.iter().zip(first_sequence..) {
+        for (element, sequence, bytes) in self.each() {
+            let key = element.key;
             match element.shape {
                 Shape::Block { .. } => {
-                    let pages = &ready.pages;
-                    state.pending.add_block(element.key, sequence, pages, page);
+                    pending.add_block(key, sequence, &self.pages, page);
                     page += 1;
                 }
-                Shape::Zero { count } => {
-                    state.pending.add_range(element.key, count, sequence, true);
+                Shape::Inline(inline) if inline.is_whole() => {
+                    let mut whole = Pages::zeroed(1);
+                    whole[..bytes.len()].copy_from_slice(bytes);
+                    pending.add_block(key, sequence, &Arc::new(whole), 0);
+                    pending.note_append(sequence);
                 }
-                Shape::Gone { count } => {
-                    state.pending.add_range(element.key, count, sequence, false);
+                Shape::Inline(inline) => {
+                    pending.add_patch(key, sequence, Patch::new(&inline, bytes));
                 }
+                Shape::Zero { count } => pending.add_range(key, count, sequence, true),
+                Shape::Gone { count } => pending.add_range(key, count, sequence, false),
             }
         }
-        Ok(Ticket(waiter))
     }
 }
 
@@ -359,16 +372,13 @@ fn ready_of(transaction: &mut Transaction) -> Ready {
                 is_clean: false,
             }
         }
-        Item::Zero { first, count } => Element {
-            key: *first,
-            shape: Shape::Zero { count: *count },
-            is_clean: false,
-        },
+        Item::Zero { .. } => item.zeroes().expect("it is one"),
     });
     let elements = elements.collect();
     Ready {
         elements,
         pages,
+        inline: Vec::new(),
         is_fill: false,
         is_unsynced: transaction.is_unsynced,
     }

@@ -138,7 +138,9 @@ impl Log {
                 progress(number as u64, all);
             }
             let key = entry.key();
-            match self.load_entry(entry, &mut bytes[..PAGE_BYTES]) {
+            let held = self.lock().held(entry);
+            let loaded = held.map_or(Ok(()), |held| self.load_held(&held, &mut bytes));
+            match loaded {
                 Ok(()) => good += 1,
                 Err(_) => {
                     let now = self.lock().table.get(key);

@@ -53,11 +53,13 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
     let loads = loader.find()?;
     // A row that is seen is made durable with the rest of what is, by the flush below.
     let volumes = VolumeTable::read(&*device, uuid, geometry)?;
-    let state = State::replayed(geometry, &loads, &options);
+    let mut state = State::replayed(geometry, &loads, &options);
+    loader.read_patches(&mut state);
     let mut log = Log {
         device: device.clone(),
         uuid,
         is_test: superblock.is_test,
+        has_inline: superblock.has_inline,
         geometry,
         incarnation: line,
         options,

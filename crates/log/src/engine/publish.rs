@@ -1,7 +1,7 @@
 //! Publishing: what is durable, or written for callers that asked for no more, becomes what readers see, in the order of the sequences.
 
 use super::core::{Log, State};
-use super::group::{Group, InFlight, Settles};
+use super::group::{Group, InFlight, Member, Settles};
 use super::waiter::{Outcome, Waiter};
 use crate::media::{Element, Shape};
 use crate::mutants::{Mutant, mutated};
@@ -35,19 +35,21 @@ fn is_out_of_order() -> bool {
 }
 
 impl State {
-    /// One element, the newest of all published ones, which stands in that segment. Recovery makes the table of the same.
-    pub(crate) fn apply(&mut self, element: &Element, sequence: u64, segment: u64) {
+    /// One element, the newest of all published ones, which stands in that segment; of an inline one the bytes, but while the log
+    /// opens. Recovery makes the table of the same.
+    pub(crate) fn apply(
+        &mut self,
+        element: &Element,
+        sequence: u64,
+        segment: u64,
+        bytes: Option<&[u8]>,
+    ) {
         let first = element.key;
         match element.shape {
             Shape::Block { page, check } => {
-                let entry = Entry::new(first, page, check, element.is_clean);
-                self.live.add(page);
-                if let Some(old) = self.table.insert(entry) {
-                    self.live.remove(old.page);
-                }
-                self.zeroed.remove(first, 1, None);
-                self.versions.raise(first);
+                self.apply_entry(Entry::new(first, page, check, element.is_clean));
             }
+            Shape::Inline(inline) => self.apply_inline((element, inline), sequence, bytes),
             Shape::Zero { count } | Shape::Gone { count } => {
                 for entry in self.table.in_range(first, count) {
                     self.evict(entry);
@@ -66,10 +68,25 @@ impl State {
         }
     }
 
+    /// A block in place of what it was.
+    pub(super) fn apply_entry(&mut self, entry: Entry) {
+        let key = entry.key();
+        self.live.add(entry.page);
+        if let Some(old) = self.table.insert(entry) {
+            self.live.remove(old.page);
+            if old.is_patched() && !mutated(Mutant::SsdPatchOverNewerBlock) {
+                self.patches.forget(key);
+            }
+        }
+        self.zeroed.remove(key, 1, None);
+        self.versions.raise(key);
+    }
+
     /// A block leaves the table.
     pub(crate) fn evict(&mut self, entry: Entry) {
         let old = self.table.remove(entry.key());
         assert_eq!(old.map(|old| old.page), Some(entry.page));
+        self.patches.forget(entry.key());
         self.live.remove(entry.page);
         self.versions.raise(entry.key());
     }
@@ -85,14 +102,12 @@ impl State {
         } = flight;
         self.remember(&group);
         let members = group.members.iter();
-        let mut elements: Vec<(Element, u64)> = members
-            .flat_map(|one| one.elements.iter().copied().zip(one.first_sequence..))
-            .collect();
+        let mut elements: Vec<(Element, u64, &[u8])> = members.flat_map(Member::each).collect();
         if mutated(Mutant::SsdPublishedOutOfOrder) {
             elements.reverse();
         }
-        for (element, sequence) in &elements {
-            self.apply(element, *sequence, group.segment);
+        for (element, sequence, bytes) in &elements {
+            self.apply(element, *sequence, group.segment, Some(*bytes));
             self.pending.remove(element.key, *sequence);
             self.tallies.blocks += u64::from(element.has_block());
         }
@@ -122,7 +137,7 @@ impl State {
             let mut elements = member.elements.iter();
             let first = elements.find_map(|element| match element.shape {
                 Shape::Block { page, .. } => Some(page),
-                Shape::Zero { .. } | Shape::Gone { .. } => None,
+                Shape::Zero { .. } | Shape::Gone { .. } | Shape::Inline(_) => None,
             });
             if let Some(first) = first {
                 self.recent.add(first, &member.pages);

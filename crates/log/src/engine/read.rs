@@ -5,7 +5,7 @@ use crate::error::{LogError, Result};
 use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::page::PAGE_BYTES;
-use crate::state::{Entry, RecentBlock};
+use crate::state::{Entry, Held, RecentBlock};
 
 /// Where a block was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub enum Found {
 }
 
 enum Place {
-    Page(Entry),
-    /// The same, in memory still.
-    Recent(RecentBlock, Entry),
+    Page(Held),
+    /// The same, its page in memory still.
+    Recent(RecentBlock, Held),
     Zeroes,
     Backing,
 }
@@ -41,9 +41,10 @@ impl Reading {
         let place = match state.table.get(key) {
             Some(entry) => {
                 state.table.mark_used(key);
+                let held = state.held_now(entry);
                 match state.recent.get(entry.page) {
-                    Some(block) => Place::Recent(block, entry),
-                    None => Place::Page(entry),
+                    Some(block) => Place::Recent(block, held),
+                    None => Place::Page(held),
                 }
             }
             None if state.zeroed.get(key).is_some() => Place::Zeroes,
@@ -70,10 +71,10 @@ impl Reading {
         loaded.map(|()| Some(self.found()))
     }
 
-    /// The page that it is to be read from, if there is one.
+    /// The page that it is to be read from, if there is one that has all of it.
     pub(super) fn entry(&self) -> Option<Entry> {
-        match self.place {
-            Place::Page(entry) => Some(entry),
+        match &self.place {
+            Place::Page(held) => held.as_page(),
             Place::Recent(..) | Place::Zeroes | Place::Backing => None,
         }
     }
@@ -87,8 +88,8 @@ impl Reading {
     /// Whether the backing has the same, as far as is known.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        match self.place {
-            Place::Page(entry) | Place::Recent(_, entry) => entry.is_clean(),
+        match &self.place {
+            Place::Page(held) | Place::Recent(_, held) => held.entry.is_clean(),
             Place::Zeroes => false,
             Place::Backing => true,
         }
@@ -151,13 +152,14 @@ impl Log {
                 out.fill(0);
                 Ok(())
             }
-            Place::Page(entry) => self.load_entry(*entry, out),
-            Place::Recent(recent, entry) => {
+            Place::Page(held) => self.load_held(held, out),
+            Place::Recent(recent, held) => {
                 out.copy_from_slice(recent.bytes());
-                match entry.has_bytes(out) {
-                    true => Ok(()),
+                match held.entry.has_bytes(out) {
+                    true if mutated(Mutant::SsdRecentWithoutPatch) => Ok(()),
+                    true => self.lay_patches(held, out),
                     // The device has it as it was written.
-                    false => self.load_entry(*entry, out),
+                    false => self.load_held(held, out),
                 }
             }
             Place::Backing => {
@@ -184,13 +186,34 @@ impl Log {
         if entry.has_bytes(out) {
             return Ok(());
         }
+        Err(self.corrupt(entry))
+    }
+
+    fn corrupt(&self, entry: Entry) -> LogError {
         let Key { volume, block } = entry.key();
-        Err(LogError::Corrupt {
+        LogError::Corrupt {
             path: self.device.path().to_owned(),
             volume,
             block,
-            page,
-        })
+            page: u64::from(entry.page),
+        }
+    }
+
+    /// The bytes of a block as it was at a moment.
+    pub(crate) fn load_held(&self, held: &Held, out: &mut [u8]) -> Result<()> {
+        let is_whole = held.patched.as_ref().is_some_and(|one| one.is_whole());
+        if !is_whole {
+            self.load_entry(held.entry, out)?;
+        }
+        self.lay_patches(held, out)
+    }
+
+    /// Lays what is to be laid over a block's page over the bytes of that.
+    fn lay_patches(&self, held: &Held, out: &mut [u8]) -> Result<()> {
+        match held.patched.as_ref().is_none_or(|one| one.put_over(out)) {
+            true => Ok(()),
+            false => Err(self.corrupt(held.entry)),
+        }
     }
 
     /// Whether a block is in the pool, and whether its backing has the same; none if it is not.

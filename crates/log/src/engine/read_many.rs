@@ -6,7 +6,7 @@ use super::read::{Found, Reading};
 use crate::device::PageRead;
 use crate::error::Result;
 use crate::page::{PAGE_BYTES, Pages};
-use crate::state::Entry;
+use crate::state::{Entry, Held};
 
 /// Pages of one read.
 const RUN_PAGES_MAX: usize = 64;
@@ -53,14 +53,11 @@ impl Log {
         })
     }
 
-    /// The bytes of blocks at their pages, checked.
-    pub(super) fn load_entries(&self, entries: &[Entry], out: &mut [u8]) -> Vec<Result<()>> {
-        self.load_or(
-            entries,
-            out,
-            |entry| Some(*entry),
-            |entry, bytes| self.load_entry(*entry, bytes),
-        )
+    /// The bytes of blocks as they were at a moment, checked.
+    pub(super) fn load_all_held(&self, blocks: &[Held], out: &mut [u8]) -> Vec<Result<()>> {
+        self.load_or(blocks, out, Held::as_page, |held, bytes| {
+            self.load_held(held, bytes)
+        })
     }
 
     /// Reads the pages of blocks, and by `alone` each block that has none or did not come with the others.

@@ -4,12 +4,12 @@
 //! (2) what is carried forward is durable in its new place; (3) a durable record says that the segment is gone. Segments go
 //! strictly by their numbers, so that when an element goes that took blocks away, everything older has gone.
 
-use super::core::{Log, State};
+use super::core::{Head, Log, State};
 use super::join::{Class, Ready};
 use super::waiter::Ticket;
 use super::write_back::not_written_back;
 use crate::error::{LogError, Result};
-use crate::media::{Element, Shape, Summary};
+use crate::media::{Element, Inline, Key, Shape, Summary};
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
 use crate::state::{Entry, ZeroRange, take_pieces};
@@ -80,6 +80,7 @@ impl Log {
     }
 
     fn recycle_begun(&self, recycling: &mut Recycling) -> Result<bool> {
+        self.publish_patches(recycling)?;
         let (free, progress) = (self.free_pages(), self.progress());
         let failed = self.clean_segment(recycling)?;
         for _ in 0..TURNS_MAX {
@@ -117,15 +118,38 @@ impl Log {
         Err(failed.unwrap_or_else(|| self.no_room()))
     }
 
+    /// Waits until no patch of a block that the segment holds is staged any more. None joins (S13), so from then on none of its blocks
+    /// that is clean becomes dirty: what is to be carried of it is counted once (S11).
+    pub(super) fn publish_patches(&self, recycling: &Recycling) -> Result<()> {
+        while self.has_patch_staged(recycling)? {
+            self.write_one_or_yield()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a patch of a block that the segment holds is staged.
+    ///
+    /// # Errors
+    /// The pool is poisoned: what is staged stays so.
+    pub fn has_patch_staged(&self, recycling: &Recycling) -> Result<bool> {
+        let state = self.lock();
+        if let Some(why) = &state.poisoned {
+            return Err(self.poisoned(why));
+        }
+        Ok(state.has_patch_staged(recycling))
+    }
+
     /// Pages that may be written before a segment is recycled.
     fn free_pages(&self) -> u64 {
         let free = self.free_segments() * u64::from(self.geometry.segment_pages);
         let state = self.lock();
-        let end = self.geometry.groups_end();
-        free + state
-            .head
-            .as_ref()
-            .map_or(0, |head| u64::from(end - head.cursor))
+        let end = u64::from(self.geometry.groups_end());
+        // What is kept for whole blocks in records is not written.
+        let left = |head: &Head| {
+            let used = u64::from(head.cursor) + head.contents.kept_pages as u64;
+            end.saturating_sub(used)
+        };
+        free + state.head.as_ref().map_or(0, left)
     }
 
     /// Whether a segment has a summary.
@@ -178,7 +202,10 @@ impl Log {
     /// # Errors
     /// The device fails.
     pub(crate) fn clean_volumes(&self, recycling: &mut Recycling) -> Result<Cleaned> {
-        let (blocks, zeroes) = self.held_by(recycling);
+        let (mut blocks, zeroes) = self.held_by(recycling);
+        if !mutated(Mutant::SsdCleanedPastPatch) {
+            blocks.extend(self.lock().patched_by(recycling));
+        }
         let mut volumes: BTreeMap<u32, (Vec<ZeroRange>, Vec<Entry>)> = BTreeMap::new();
         for range in zeroes {
             volumes.entry(range.first.volume).or_default().0.push(range);
@@ -232,7 +259,8 @@ impl Log {
         let (blocks, zeroes) = self.held_by(recycling);
         let dirty = blocks.into_iter().filter(|entry| !entry.is_clean());
         for entry in dirty {
-            if !recycling.carried.iter().any(|one| one.page == entry.page) {
+            let is_it = |one: &Entry| one.page == entry.page && one.key() == entry.key();
+            if !recycling.carried.iter().any(is_it) {
                 recycling.carried.push(entry);
             }
         }
@@ -272,6 +300,7 @@ impl Log {
         let ready = Ready {
             elements: Vec::new(),
             pages: Arc::new(Pages::zeroed(0)),
+            inline: Vec::new(),
             is_fill: false,
             is_unsynced: false,
         };
@@ -300,7 +329,23 @@ impl State {
     fn held_by(&self, recycling: &Recycling) -> (Vec<Entry>, Vec<ZeroRange>) {
         let elements = recycling.elements.iter();
         let blocks = elements.filter_map(|element| self.entry_at(element));
-        (blocks.collect(), self.zeroed.of_segment(recycling.segment))
+        let mut blocks: Vec<Entry> = blocks.collect();
+        // Of a page that has several blocks, one may be there more than once.
+        let mut inline = BTreeSet::new();
+        blocks.retain(|entry| !entry.is_patched() || inline.insert(entry.key()));
+        (blocks, self.zeroed.of_segment(recycling.segment))
+    }
+
+    /// The blocks of older segments that have patches in this one.
+    fn patched_by(&self, recycling: &Recycling) -> Vec<Entry> {
+        let elements = recycling.elements.iter();
+        let inline = elements.filter(|element| matches!(element.shape, Shape::Inline(_)));
+        let keys: BTreeSet<Key> = inline.map(|element| element.key).collect();
+        let entries = keys.into_iter().filter_map(|key| self.table.get(key));
+        let place = self.live.place_of(recycling.segment);
+        entries
+            .filter(|entry| entry.is_patched() && self.live.place_of_page(entry.page) != place)
+            .collect()
     }
 
     /// Lets go of what a segment still holds: from the next record on it is gone. False if something dirty is left, but of a volume that the
@@ -314,6 +359,10 @@ impl State {
         let dirty = dirty.map(|entry| entry.key().volume);
         let mut volumes = dirty.chain(zeroes.iter().map(|range| range.first.volume));
         let is_dirty = volumes.any(|volume| Some(volume) != gone);
+        // S13: what a patch that is staged is to be laid over stays.
+        if self.has_patch_over(&blocks) {
+            return false;
+        }
         if is_dirty && !mutated(Mutant::SsdSegmentReusedDirty) {
             return false;
         }
@@ -332,10 +381,26 @@ impl State {
         true
     }
 
+    /// Whether a patch of a block that a segment holds is staged.
+    pub(super) fn has_patch_staged(&self, recycling: &Recycling) -> bool {
+        self.has_patch_over(&self.held_by(recycling).0)
+    }
+
+    /// Whether a patch of one of these blocks is staged.
+    fn has_patch_over(&self, blocks: &[Entry]) -> bool {
+        if mutated(Mutant::SsdBaseGoneUnderPatch) {
+            return false;
+        }
+        let has_staged = |entry: &Entry| self.pending.patches_of(entry.key()) > 0;
+        blocks.iter().any(has_staged)
+    }
+
     /// The entry that an element of a segment made, if it is still there.
     fn entry_at(&self, element: &Element) -> Option<Entry> {
-        let Shape::Block { page, .. } = element.shape else {
-            return None;
+        let page = match element.shape {
+            Shape::Block { page, .. } => page,
+            Shape::Inline(inline @ Inline { page, .. }) if inline.is_whole() => page,
+            _ => return None,
         };
         let entry = self.table.get(element.key)?;
         (entry.page == page).then_some(entry)

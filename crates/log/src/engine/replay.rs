@@ -2,9 +2,11 @@
 
 use super::core::{Options, State};
 use super::load::Loads;
-use crate::media::{Element, Geometry};
+use crate::media::{Element, Geometry, Shape};
 use crate::mutants::{Mutant, mutated};
-use crate::state::{LiveCounts, Pending, Progress, Recent, Settled, Table, Versions, Zeroed};
+use crate::state::{
+    LiveCounts, Patches, Pending, Progress, Recent, Settled, Table, Versions, Zeroed,
+};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ impl State {
             live: LiveCounts::new(geometry),
             versions: Versions::new(),
             pending: Pending::default(),
+            patches: Patches::new(geometry.blocks_max(), options.patches_max),
             recent: Recent::new(geometry, options.keeps_recent),
             next_sequence: loads.next_sequence,
             next_group: loads.next_group,
@@ -25,6 +28,7 @@ impl State {
             queue: VecDeque::new(),
             flights: VecDeque::new(),
             tail: loads.tail,
+            emptied: None,
             settled: Settled::new(loads.next_group, loads.tail),
             kept_back: 0,
             rescue: None,
@@ -53,12 +57,16 @@ impl State {
             let contents = &loaded.contents;
             let elements = contents.elements.iter().zip(contents.first_sequence..);
             for (element, sequence) in elements.filter(|(element, _)| is_wanted(element)) {
+                let is_inline = matches!(element.shape, Shape::Inline(_));
+                if is_inline && loaded.is_sealed && mutated(Mutant::SsdPatchLostBySeal) {
+                    continue;
+                }
                 let is_below = sequence < loads.points.of(element.key.volume);
                 let element = Element {
                     is_clean: element.is_clean || is_below,
                     ..*element
                 };
-                self.apply(&element, sequence, contents.segment);
+                self.apply(&element, sequence, contents.segment, None);
             }
         }
     }

@@ -68,6 +68,11 @@ impl Turns {
         line.next += 1;
         let waited = self.ended.wait_while(line, |line| line.served != mine);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.begin()
+    }
+
+    /// This thread's place has come to the front.
+    fn begin(&self) -> Turn<'_> {
         let place = Place(self);
         THREAD.with(|thread| self.holder.store(*thread, Ordering::Relaxed));
         let maintained = self.maintained.lock();
@@ -75,6 +80,17 @@ impl Turns {
             maintained: maintained.unwrap_or_else(PoisonError::into_inner),
             place,
         }
+    }
+
+    /// A turn, if no thread has one or waits for one. It may be this thread's already.
+    pub(crate) fn try_take(&self) -> Option<Turn<'_>> {
+        let mut line = self.line();
+        if line.next != line.served {
+            return None;
+        }
+        line.next += 1;
+        drop(line);
+        Some(self.begin())
     }
 
     /// How many turns have ended.

@@ -186,6 +186,7 @@ impl Log {
             let ready = Ready {
                 elements: elements.collect(),
                 pages: Arc::new(Pages::zeroed(0)),
+                inline: Vec::new(),
                 is_fill: false,
                 is_unsynced,
             };

@@ -1,12 +1,12 @@
 //! Writing to a backing: zeroes and blocks, then a sync, and only then they are clean.
 
-use super::core::Log;
+use super::core::{Log, State};
 use crate::backing::Backing;
 use crate::error::{LogError, Result};
 use crate::media::BLOCK_BITS;
 use crate::mutants::{Mutant, mutated};
 use crate::page::{PAGE_BYTES, Pages};
-use crate::state::{Entry, ZeroRange};
+use crate::state::{Entry, Held, ZeroRange};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -17,7 +17,7 @@ pub(crate) const BROUGHT_AT_ONCE: usize = 256;
 #[derive(Default)]
 pub(crate) struct Brought {
     pub(crate) zeroes: BTreeSet<ZeroRange>,
-    pub(crate) blocks: Vec<Entry>,
+    pub(crate) blocks: Vec<Held>,
     /// Why others were not.
     pub(crate) failure: Option<LogError>,
 }
@@ -53,8 +53,12 @@ impl Log {
     pub(crate) fn bring(
         &self,
         backing: &dyn Backing,
-        (zeroes, mut blocks): (Vec<ZeroRange>, Vec<Entry>),
+        (zeroes, blocks): (Vec<ZeroRange>, Vec<Entry>),
     ) -> Result<Brought> {
+        // Before the sync: a patch that is published behind it is not durable yet.
+        let chunks = blocks.chunks(BROUGHT_AT_ONCE);
+        let held = chunks.flat_map(|some| self.lock().to_be_brought(some));
+        let mut blocks: Vec<Held> = held.collect();
         // What a backing gets is durable here: after a power cut it would have what the log lacks, and not what came before that.
         // A pool that takes no writes any more still gives what it has, if all of that is durable.
         if !self.is_synced() && !mutated(Mutant::SsdBroughtUnsettled) {
@@ -74,7 +78,7 @@ impl Log {
             }
         }
         // Backings are fastest in the order of their blocks.
-        blocks.sort_unstable_by_key(|entry| entry.key());
+        blocks.sort_unstable_by_key(|held| held.entry.key());
         for some in blocks.chunks(BROUGHT_AT_ONCE) {
             self.bring_some(backing, some, &mut brought)?;
         }
@@ -93,16 +97,17 @@ impl Log {
     fn bring_some(
         &self,
         backing: &dyn Backing,
-        blocks: &[Entry],
+        blocks: &[Held],
         brought: &mut Brought,
     ) -> Result<()> {
         let mut bytes = Pages::of_any_bytes(blocks.len());
         let mut whole = Vec::with_capacity(blocks.len());
-        let loaded = self.load_entries(blocks, &mut bytes);
+        let loaded = self.load_all_held(blocks, &mut bytes);
         let each = blocks.iter().zip(bytes.chunks_exact(PAGE_BYTES));
-        for ((entry, bytes), loaded) in each.zip(loaded) {
+        for ((held, bytes), loaded) in each.zip(loaded) {
+            let entry = held.entry;
             match loaded {
-                Ok(()) => whole.push((*entry, bytes)),
+                Ok(()) => whole.push((held, bytes)),
                 // It stays dirty, and the others are written. One that was overwritten meanwhile is no concern.
                 Err(error @ (LogError::Corrupt { .. } | LogError::Device { .. })) => {
                     let now = self.lock().table.get(entry.key());
@@ -115,16 +120,16 @@ impl Log {
         }
         let given = whole
             .iter()
-            .map(|(entry, bytes)| (entry.key().block, *bytes));
+            .map(|(held, bytes)| (held.entry.key().block, *bytes));
         let written = backing.write_many(&given.collect::<Vec<_>>());
         assert_eq!(written.len(), whole.len(), "a result for each block");
         let taken = written.iter().filter(|one| one.is_ok()).count();
         self.lock().progress.note_written(taken as u64);
-        for ((entry, _), written) in whole.iter().zip(written) {
+        for ((held, _), written) in whole.into_iter().zip(written) {
             match written {
-                Ok(()) => brought.blocks.push(*entry),
+                Ok(()) => brought.blocks.push(held.clone()),
                 Err(error) => {
-                    brought.failure = Some(not_written_back(entry.key().volume)(error));
+                    brought.failure = Some(not_written_back(held.entry.key().volume)(error));
                 }
             }
         }
@@ -141,7 +146,7 @@ impl Log {
         brought: Brought,
     ) -> Result<()> {
         let zeroed = brought.zeroes.iter().map(|range| range.first.block);
-        let written = brought.blocks.iter().map(|entry| entry.key().block);
+        let written = brought.blocks.iter().map(|held| held.entry.key().block);
         let blocks: Vec<u64> = zeroed.chain(written).collect();
         let synced = backing.sync_of(&blocks);
         if synced.is_err() {
@@ -164,8 +169,10 @@ impl Log {
             let sequence = Some(range.sequence);
             state.zeroed.remove(range.first, count, sequence);
         }
-        for (entry, _) in brought.blocks.iter().zip(written).filter(|one| *one.1) {
-            state.table.mark_clean(entry.key(), entry.page);
+        for (held, _) in brought.blocks.iter().zip(written).filter(|one| *one.1) {
+            if let Some(entry) = state.still(held) {
+                state.table.mark_clean(entry.key(), entry.page);
+            }
         }
         state.progress.note_synced(durable);
         drop(state);
@@ -173,6 +180,26 @@ impl Log {
             .into_iter()
             .map(|(_, error)| not_written_back(volume)(error));
         brought.failure.or(failed.last()).map_or(Ok(()), Err)
+    }
+}
+
+impl State {
+    /// These blocks with their patches, as they are now: one that has another page since it was looked at is brought from there. What is
+    /// clean by now, or gone, is left out.
+    fn to_be_brought(&self, blocks: &[Entry]) -> Vec<Held> {
+        let now = |entry: &Entry| match mutated(Mutant::SsdRoundWritesWhatWas) {
+            true => self.held(*entry),
+            false => {
+                let now = self.table.get(entry.key());
+                now.filter(|now| !now.is_clean())
+                    .map(|now| self.held_now(now))
+            }
+        };
+        let mut held: Vec<Held> = blocks.iter().filter_map(now).collect();
+        if mutated(Mutant::SsdBroughtWithoutPatch) {
+            held.iter_mut().for_each(|held| held.patched = None);
+        }
+        held
     }
 }
 

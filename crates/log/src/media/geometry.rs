@@ -1,6 +1,6 @@
 //! Where what lies, from the pool's sizes alone.
 
-use super::layout::{self, record_elements, record_pages};
+use super::layout::{self, INLINE_BYTES_MAX, record_elements, record_pages, record_pages_with};
 
 /// Pages of the largest segment, 16 MiB, and of the smallest that is worth a pool.
 const SEGMENT_PAGES_MAX: u64 = 4096;
@@ -84,6 +84,11 @@ impl Geometry {
         self.group_blocks_max()
     }
 
+    /// Most bytes of a group's inline elements.
+    pub(crate) fn group_inline_bytes_max(self) -> usize {
+        self.group_elements_max() * INLINE_BYTES_MAX
+    }
+
     /// Elements of a group that is carried forward: no more than a group may have, and so many that its record's pages are full, if each of
     /// them has more then. So the blocks of a segment have room in another, however they were divided.
     pub(crate) fn carried_at_once(self) -> usize {
@@ -126,6 +131,9 @@ impl Geometry {
 const _: () = {
     let blocks = SEGMENT_PAGES_MIN as usize / 4;
     assert!(1 + record_pages(blocks) as usize + blocks < SEGMENT_PAGES_MIN as usize);
+    // The same where all of its blocks stand in the record, and a page is kept for each.
+    let pages = record_pages_with(blocks, blocks * INLINE_BYTES_MAX) as usize;
+    assert!(1 + pages + blocks < SEGMENT_PAGES_MIN as usize);
 };
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub(crate) const INCARNATION_PAGE: u64 = 1;
 pub(crate) const VOLUME_PAGE: u64 = 5;
 /// Highest number of a volume.
 pub(crate) const VOLUMES_MAX: usize = 64;
+/// Most bytes of a block that stand in a record.
+pub(crate) const INLINE_BYTES_MAX: usize = PAGE_BYTES / 2;
 /// Bytes of the clean points of all volumes.
 pub(super) const POINTS_BYTES_MAX: usize = CleanPointLine::BYTES * VOLUMES_MAX;
 /// Where the elements of a record begin: room for the clean points of all volumes is always left.
@@ -20,7 +22,17 @@ pub(super) const SUMMARY_ELEMENTS_AT: usize = SummaryLine::BYTES + POINTS_BYTES_
 
 /// Pages of the record of so many elements, whatever else it says.
 pub(crate) const fn record_pages(elements: usize) -> u32 {
-    (RECORD_ELEMENTS_AT + elements * ElementLine::BYTES).div_ceil(PAGE_BYTES) as u32
+    record_pages_with(elements, 0)
+}
+
+/// Pages of the record of so many elements, with so many bytes behind them.
+pub(crate) const fn record_pages_with(elements: usize, inline_bytes: usize) -> u32 {
+    (inline_at(elements) + inline_bytes).div_ceil(PAGE_BYTES) as u32
+}
+
+/// Where in a record of so many elements the bytes of its inline ones begin.
+pub(crate) const fn inline_at(elements: usize) -> usize {
+    RECORD_ELEMENTS_AT + elements * ElementLine::BYTES
 }
 
 /// Most elements of a record of so many pages.
@@ -107,7 +119,7 @@ media_struct! {
 }
 
 media_struct! {
-    /// As it lies; clean points and elements follow.
+    /// As it lies; clean points, elements and the bytes of inline elements follow.
     pub(crate) struct RecordLine: 64 {
         tag: u64,
         group: u64,
@@ -118,7 +130,7 @@ media_struct! {
         elements: u32,
         points: u32,
         settled: u64,
-        reserved: u32,
+        inline_bytes: u32,
         crc: u32,
     }
 }
@@ -152,3 +164,5 @@ media_struct! {
 }
 
 const _: () = assert!(SegmentHeaderLine::BYTES + POINTS_BYTES_MAX <= PAGE_BYTES);
+/// One element and its bytes have room in the first page of a record.
+const _: () = assert!(record_pages_with(1, INLINE_BYTES_MAX) == 1);

@@ -4,7 +4,9 @@ use super::element::{Element, Shape};
 use super::geometry::Geometry;
 use super::header::CleanPoints;
 use super::incarnation::Salt;
-use super::layout::{ElementLine, RECORD_ELEMENTS_AT as ELEMENTS_AT, RecordLine, record_pages};
+use super::layout::{
+    ElementLine, RECORD_ELEMENTS_AT as ELEMENTS_AT, RecordLine, inline_at, record_pages_with,
+};
 use super::structs::{has_crc, store_crc};
 use crate::page::PAGE_BYTES;
 
@@ -23,12 +25,14 @@ pub(crate) struct Record {
     pub(crate) points: CleanPoints,
     /// In the order of their sequences. The blocks of those that have one follow the record in the same order.
     pub(crate) elements: Vec<Element>,
+    /// The bytes of the inline ones, in the same order: they stand behind the elements.
+    pub(crate) inline: Vec<u8>,
 }
 
 impl Record {
     /// Its pages.
     pub(crate) fn pages(&self) -> u32 {
-        record_pages(self.elements.len())
+        record_pages_with(self.elements.len(), self.inline.len())
     }
 
     /// How many blocks follow it.
@@ -59,10 +63,13 @@ impl Record {
             elements: self.elements.len() as u32,
             points,
             settled: self.settled,
-            ..RecordLine::default()
+            inline_bytes: self.inline.len() as u32,
+            crc: 0,
         };
         line.encode(pages);
-        let places = pages[ELEMENTS_AT..].chunks_exact_mut(ElementLine::BYTES);
+        let inline = inline_at(self.elements.len());
+        pages[inline..][..self.inline.len()].copy_from_slice(&self.inline);
+        let places = pages[ELEMENTS_AT..inline].chunks_exact_mut(ElementLine::BYTES);
         for (element, place) in self.elements.iter().zip(places) {
             element.encode(place);
         }
@@ -80,7 +87,8 @@ impl Record {
         let elements = line.elements as usize;
         let is_one = line.tag == salt.tag(segment, at)
             && elements <= geometry.group_elements_max()
-            && line.pages == record_pages(elements)
+            && line.inline_bytes as usize <= geometry.group_inline_bytes_max()
+            && line.pages == record_pages_with(elements, line.inline_bytes as usize)
             && line.blocks <= line.elements
             && u64::from(at) + u64::from(line.pages) + u64::from(line.blocks)
                 <= u64::from(geometry.groups_end());
@@ -109,6 +117,7 @@ impl Record {
             .take(line.elements as usize)
             .map(|line| Element::decode(line, geometry))
             .collect();
+        let inline = inline_at(line.elements as usize);
         let record = Record {
             group: line.group,
             first_sequence: line.first_sequence,
@@ -116,9 +125,11 @@ impl Record {
             settled: line.settled,
             points: CleanPoints::decode(line.points, &pages[RecordLine::BYTES..])?,
             elements: elements?,
+            inline: pages[inline..][..line.inline_bytes as usize].to_vec(),
         };
-        let first = geometry.page_of(segment) as u32 + at + count;
-        record.has_blocks_from(first).then_some(record)
+        let first = geometry.page_of(segment) as u32 + at;
+        let is_one = record.has_blocks_from(first + count) && record.has_inline_from(first);
+        is_one.then_some(record)
     }
 
     /// Whether its blocks lie one after the other from page `first` on.
@@ -128,5 +139,21 @@ impl Record {
             _ => None,
         });
         pages.zip(first..).all(|(page, expected)| page == expected)
+    }
+
+    /// Whether the bytes of its inline elements lie one after the other behind the elements, `first` being its first page.
+    fn has_inline_from(&self, first: u32) -> bool {
+        let mut at = inline_at(self.elements.len());
+        for element in &self.elements {
+            let Shape::Inline(inline) = element.shape else {
+                continue;
+            };
+            let stands_at = (inline.page, usize::from(inline.at));
+            if stands_at != (first + (at / PAGE_BYTES) as u32, at % PAGE_BYTES) {
+                return false;
+            }
+            at += usize::from(inline.len);
+        }
+        at == inline_at(self.elements.len()) + self.inline.len()
     }
 }

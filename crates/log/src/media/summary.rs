@@ -1,6 +1,6 @@
 //! Summaries: what a segment holds, in one piece, so that recovery reads no blocks.
 
-use super::element::{Element, Shape};
+use super::element::{Element, Inline, Shape};
 use super::geometry::Geometry;
 use super::header::CleanPoints;
 use super::layout::{ElementLine, SUMMARY_ELEMENTS_AT as ELEMENTS_AT, SummaryLine, summary_pages};
@@ -99,7 +99,9 @@ impl Summary {
         }
         let place = geometry.place_of(segment);
         let is_here = |element: &Element| match element.shape {
-            Shape::Block { page, .. } => geometry.place_of_page(page) == Some(place),
+            Shape::Block { page, .. } | Shape::Inline(Inline { page, .. }) => {
+                geometry.place_of_page(page) == Some(place)
+            }
             _ => true,
         };
         let lines = pages[ELEMENTS_AT..].chunks_exact(ElementLine::BYTES);

@@ -1,5 +1,6 @@
 //! What is known in DRAM: nothing of it lies on the device, and recovery makes it anew.
 
+mod patches;
 mod pending;
 mod progress;
 mod recent;
@@ -9,6 +10,7 @@ mod table;
 mod versions;
 mod zeroed;
 
+pub(crate) use patches::{Held, Patch, Patches};
 pub(crate) use pending::{Newest, Pending};
 pub(crate) use progress::Progress;
 pub(crate) use recent::{Recent, RecentBlock};

@@ -18,8 +18,8 @@ impl LiveCounts {
     }
 
     fn of_page(&mut self, page: u32) -> &mut u32 {
-        let place = self.geometry.place_of_page(page);
-        &mut self.counts[place.expect("blocks lie in segments") as usize]
+        let place = self.place_of_page(page);
+        &mut self.counts[place as usize]
     }
 
     /// A block more.
@@ -31,6 +31,17 @@ impl LiveCounts {
     pub(crate) fn remove(&mut self, page: u32) {
         let count = self.of_page(page);
         *count = count.checked_sub(1).expect("a block is counted once");
+    }
+
+    /// The place of a segment.
+    pub(crate) fn place_of(&self, segment: u64) -> u32 {
+        self.geometry.place_of(segment)
+    }
+
+    /// The place that a block's page is in.
+    pub(crate) fn place_of_page(&self, page: u32) -> u32 {
+        let place = self.geometry.place_of_page(page);
+        place.expect("blocks lie in segments")
     }
 
     /// Those of a segment's place.

@@ -7,6 +7,7 @@ const BLOCK_SHIFT: u32 = 8;
 const BLOCK_MASK: u64 = (1 << 36) - 1;
 const FLAG_CLEAN: u64 = 1;
 const FLAG_USED: u64 = 2;
+const FLAG_PATCHED: u64 = 4;
 const FLAGS: u64 = 0xFF;
 
 /// Where a block is, and how it stands.
@@ -56,6 +57,11 @@ impl Entry {
     /// Whether the backing has the same.
     pub(crate) fn is_clean(self) -> bool {
         self.bits & FLAG_CLEAN != 0
+    }
+
+    /// Whether patches are to be laid over its page.
+    pub(crate) fn is_patched(self) -> bool {
+        self.bits & FLAG_PATCHED != 0
     }
 
     /// Whether it was read since it was written or carried forward.
@@ -172,6 +178,19 @@ impl Table {
         if entry.bits != 0 && entry.page == page {
             self.dirty_len -= usize::from(!entry.is_clean());
             entry.bits |= FLAG_CLEAN;
+        }
+    }
+
+    /// A patch is laid over it. It is clean only if it was, and the backing has the patch as well.
+    pub(crate) fn mark_patched(&mut self, key: Key, is_clean: bool) {
+        let place = self.find(key);
+        let entry = &mut self.entries[place];
+        if entry.bits != 0 {
+            entry.bits |= FLAG_PATCHED;
+            if entry.is_clean() && !is_clean {
+                entry.bits &= !FLAG_CLEAN;
+                self.dirty_len += 1;
+            }
         }
     }
 

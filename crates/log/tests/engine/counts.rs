@@ -59,6 +59,41 @@ fn sixteen_blocks_cost_little_more_than_themselves() {
     assert!(flushes <= 1.01, "{flushes} flushes a commit");
 }
 
+/// Pages a commit of appends of 256 bytes, to files of which each block is new.
+fn pages_of_appends(files: u64, commits: u64) -> (f64, Log) {
+    let (device, log) = usual_pool();
+    let before = device.counters();
+    for number in 0..commits {
+        let (file, at) = (number % files, number / files * 256);
+        let mut transaction = Transaction::new();
+        let block = file * 10_000 + at / PAGE_BYTES as u64;
+        let within = (at % PAGE_BYTES as u64) as usize;
+        let appended = &bytes(number | 1)[..256];
+        transaction.append(1, block, within, appended).unwrap();
+        log.commit(transaction).unwrap();
+    }
+    let counted = device.counters().since(&before);
+    (counted.pages_written as f64 / commits as f64, log)
+}
+
+#[test]
+fn an_append_of_256_bytes_costs_one_page() {
+    let (pages, log) = pages_of_appends(1, COMMITS);
+    assert!(pages <= 1.10, "{pages} pages an append");
+    let (count, max) = log.patches();
+    assert!(count <= max, "{count} patches of {max}");
+    // Each of them: what is there is what was appended.
+    for block in 0..COMMITS / 16 {
+        let appended = (0..16).flat_map(|one| bytes((block * 16 + one) | 1)[..256].to_vec());
+        assert_eq!(read(&log, block), appended.collect::<Vec<_>>(), "{block}");
+    }
+    let (pages, _) = pages_of_appends(3, COMMITS);
+    assert!(
+        pages <= 1.10,
+        "{pages} pages an append to one of three files"
+    );
+}
+
 #[test]
 fn recovery_of_a_closed_pool_reads_summaries_alone() {
     let (device, log) = usual_pool();

@@ -21,9 +21,17 @@ impl World {
         stage: impl Fn(&Log, Transaction) -> forebay_log::Result<Ticket>,
         verifier: &mut Verifier<'_>,
     ) -> Result<(), String> {
+        // As a commit does, but beside a thread that maintains the log as well.
+        let fold = self.log().load_fold();
         match stage(self.log(), transaction(changes)) {
             Ok(ticket) => self.note_join(ticket, changes),
-            Err(LogError::NoRoom { .. }) => self.make_room(verifier)?,
+            Err(LogError::NoRoom { .. }) => return self.make_room(verifier),
+            Err(LogError::Poisoned { .. }) if self.has_failed => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        }
+        match self.log().join_fold(fold, true) {
+            Ok(Some(ticket)) => self.note_join(ticket, &[]),
+            Ok(None) => {}
             Err(LogError::Poisoned { .. }) if self.has_failed => {}
             Err(error) => return Err(error.to_string()),
         }
