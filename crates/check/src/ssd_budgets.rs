@@ -23,7 +23,16 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdRoundWritesWhatWas
         | Mutant::SsdPieceTakenForWhole
         | Mutant::SsdDurableBehindGap
-        | Mutant::SsdSyncWithoutFlush => 5_000,
+        | Mutant::SsdSyncWithoutFlush
+        | Mutant::SsdMirrorDurableOnOne
+        | Mutant::SsdMirrorRosterUnsynced
+        | Mutant::SsdMirrorStaleServed
+        | Mutant::SsdMirrorSplitServed
+        | Mutant::SsdMirrorNotEqualised
+        | Mutant::SsdMirrorEqualisedUnsynced
+        | Mutant::SsdMirrorFlushOfOne
+        | Mutant::SsdMirrorRepairFromWrong
+        | Mutant::SsdMirrorReaddBeforeCopy => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped
         | Mutant::SsdAckOutOfOrder

@@ -13,6 +13,7 @@ mod device;
 mod engine;
 mod error;
 mod media;
+mod mirror;
 #[doc(hidden)]
 pub mod mutants;
 mod page;
@@ -22,7 +23,8 @@ mod transaction;
 
 pub use backing::Backing;
 pub use device::{
-    Came, Counters, Device, DeviceCounters, FileDevice, PageRead, PrivateDevice, durable_write_cost,
+    Came, Counters, Device, DeviceCounters, FileDevice, MemberHealth, Members, MembersHealth,
+    PageRead, PrivateDevice, durable_write_cost,
 };
 pub use engine::{
     Flight, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies, Ticket,
@@ -30,5 +32,6 @@ pub use engine::{
 };
 pub use error::{LogError, Result};
 pub use media::VolumeRow;
+pub use mirror::{MirrorDevice, Request, Together, Way, is_member, readd};
 pub use page::{PAGE_BYTES, Pages};
 pub use transaction::Transaction;

@@ -109,7 +109,7 @@ fn path_of(number: u64) -> PathBuf {
 }
 
 /// The row of a volume that was just attached.
-fn row_of(number: u32, id: u32) -> VolumeRow {
+pub fn row_of(number: u32, id: u32) -> VolumeRow {
     VolumeRow {
         number,
         id,

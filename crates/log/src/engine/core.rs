@@ -1,6 +1,7 @@
 //! The log and its state.
 
 use super::group::{Contents, Group, InFlight};
+use super::repair::Repairs;
 use super::rescue::Rescue;
 use super::turns::{Turn, Turns};
 use super::volume_table::VolumeTable;
@@ -135,6 +136,8 @@ pub struct Log {
     pub(crate) has_new_backing: AtomicBool,
     /// Of some ranges of zeroes only pieces were zeroed, to let others have their turns; the rest is for when nothing else is to be done.
     pub(crate) has_rest: AtomicBool,
+    /// Pages that a member has wrong.
+    pub(crate) repairs: Repairs,
     /// Held over the writes of a row.
     pub(crate) volumes: Mutex<VolumeTable>,
 }

@@ -5,9 +5,9 @@
 //! damage, and nothing is changed.
 
 use super::group::Contents;
-use super::pages::{read_pages, read_summary};
+use super::pages::{first_of, read_pages, summary_on};
 use super::scan::Scan;
-use crate::device::Device;
+use crate::device::{Device, copies};
 use crate::error::{LogError, Result};
 use crate::media::{CleanPoints, Geometry, IncarnationLine, SegmentHeader, Summary};
 use std::collections::BTreeMap;
@@ -15,6 +15,10 @@ use std::collections::BTreeMap;
 /// A segment that counts.
 pub(crate) struct Loaded {
     pub(crate) contents: Contents,
+    /// The incarnation whose it is.
+    pub(crate) incarnation: u64,
+    /// Where each of its groups begins and ends, if it was walked.
+    pub(crate) places: Vec<(u32, u32)>,
     pub(crate) tail: u64,
     pub(crate) points: CleanPoints,
     pub(crate) is_sealed: bool,
@@ -49,7 +53,7 @@ impl Loader<'_> {
         })
     }
 
-    fn scan(&self) -> Scan<'_> {
+    pub(crate) fn scan(&self) -> Scan<'_> {
         Scan {
             device: self.device,
             geometry: self.geometry,
@@ -60,8 +64,16 @@ impl Loader<'_> {
     /// The headers that may count, by their segments.
     fn headers(&self) -> Result<BTreeMap<u64, SegmentHeader>> {
         let mut headers = BTreeMap::new();
-        for place in 0..u64::from(self.geometry.places) {
-            let page = read_pages(self.device, self.geometry.page_of(place), 1)?;
+        let devices = copies(self.device);
+        let places = (0..u64::from(self.geometry.places))
+            .flat_map(|place| devices.iter().map(move |device| (place, *device)));
+        for (place, device) in places {
+            let page = match read_pages(device, self.geometry.page_of(place), 1) {
+                Ok(page) => page,
+                // The other copy has it, if it counts.
+                Err(_) if devices.len() > 1 => continue,
+                Err(error) => return Err(error),
+            };
             let Some(header) = SegmentHeader::decode(self.uuid, &page) else {
                 continue;
             };
@@ -77,7 +89,11 @@ impl Loader<'_> {
                 ));
             }
             // An earlier incarnation began it and none of its groups counted.
-            if incarnation == self.line.number || !is_new {
+            let is_counted = incarnation == self.line.number || !is_new;
+            let is_latest = headers
+                .get(&segment)
+                .is_none_or(|other: &SegmentHeader| other.incarnation < incarnation);
+            if is_counted && is_latest {
                 headers.insert(segment, header);
             }
         }
@@ -87,13 +103,16 @@ impl Loader<'_> {
     /// A segment, by its summary or by its groups; none if no group of it counts.
     fn load(&self, header: &SegmentHeader) -> Result<Option<Loaded>> {
         let segment = header.segment;
-        let summary = read_summary(self.device, self.uuid, self.geometry, segment)?;
         let is_of = |summary: &Summary| {
             summary.incarnation == header.incarnation
                 && summary.first_sequence == header.first_sequence
                 && summary.first_group == header.first_group
         };
-        if let Some(summary) = summary.filter(is_of) {
+        let summary = first_of(self.device, |copy| {
+            let summary = summary_on(copy, self.uuid, self.geometry, segment)?;
+            Ok(summary.filter(is_of))
+        })?;
+        if let Some(summary) = summary {
             return Ok(Some(Loaded {
                 contents: Contents {
                     segment,
@@ -106,6 +125,8 @@ impl Loader<'_> {
                 points: summary.points,
                 is_sealed: true,
                 is_last: summary.is_closed && summary.incarnation == self.line.number,
+                incarnation: summary.incarnation,
+                places: Vec::new(),
             }));
         }
         if header.incarnation != self.line.number {
@@ -115,7 +136,7 @@ impl Loader<'_> {
             ));
         }
         let walked = self.scan().walk(header)?;
-        if walked.groups == 0 {
+        if walked.places.is_empty() {
             return Ok(None);
         }
         Ok(Some(Loaded {
@@ -123,13 +144,15 @@ impl Loader<'_> {
                 segment,
                 first_sequence: header.first_sequence,
                 first_group: header.first_group,
-                last_group: header.first_group + walked.groups - 1,
+                last_group: header.first_group + walked.groups() - 1,
                 elements: walked.elements,
             },
             tail: walked.tail,
             points: walked.points,
             is_sealed: false,
             is_last: false,
+            incarnation: header.incarnation,
+            places: walked.places,
         }))
     }
 

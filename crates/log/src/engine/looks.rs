@@ -138,7 +138,13 @@ impl Log {
                 progress(number as u64, all);
             }
             let key = entry.key();
-            match self.load_entry(entry, &mut bytes[..PAGE_BYTES]) {
+            let out = &mut bytes[..PAGE_BYTES];
+            // Of a mirror both copies are read, and the one that is wrong is noted.
+            let loaded = match self.load_other(entry, out) {
+                true => Ok(()),
+                false => self.load_entry(entry, out),
+            };
+            match loaded {
                 Ok(()) => good += 1,
                 Err(_) => {
                     let now = self.lock().table.get(key);

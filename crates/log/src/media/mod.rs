@@ -1,7 +1,7 @@
 //! What lies on the device, byte by byte: `docs/inside/format.md` has the same as a table.
 //!
 //! ```text
-//! page 0    superblock    1, 2  incarnation lines    3, 4  spare    5 …  volume table, two pages a number
+//! page 0    superblock    1, 2  incarnation lines    3, 4  roster lines    5 …  volume table, two pages a number
 //! then      segment 0 | segment 1 | …, each: [header][group][group]…[summary]
 //! group     [record][blocks, in the order of the record's elements]
 //! ```
@@ -15,6 +15,7 @@ mod header;
 mod incarnation;
 mod layout;
 mod record;
+mod roster;
 mod structs;
 mod summary;
 mod superblock;
@@ -24,8 +25,11 @@ pub(crate) use element::{BLOCK_BITS, Element, Key, Shape, check_of};
 pub(crate) use geometry::{Geometry, PLACES_MIN};
 pub(crate) use header::{CleanPoints, SegmentHeader};
 pub(crate) use incarnation::{DEPTH_MAX, IncarnationLine, Salt};
-pub(crate) use layout::{INCARNATION_PAGE, SUPERBLOCK_PAGE, VOLUMES_MAX, record_pages};
+pub(crate) use layout::{
+    INCARNATION_PAGE, ROSTER_PAGE, SUPERBLOCK_PAGE, VOLUMES_MAX, record_pages, summary_pages,
+};
 pub(crate) use record::Record;
+pub(crate) use roster::{Roster, Standing};
 pub(crate) use summary::Summary;
 pub(crate) use superblock::Superblock;
 pub use volume::VolumeRow;

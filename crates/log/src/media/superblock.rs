@@ -9,6 +9,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"FBAYSSD1");
 const VERSION: u32 = 1;
 /// The pool was made for tests.
 const FLAG_TEST: u32 = 1;
+/// The pool is on two members, each of which has a roster.
+const FLAG_MIRROR: u32 = 2;
+const FLAGS: u32 = FLAG_TEST | FLAG_MIRROR;
 
 /// What it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub(crate) struct Superblock {
     pub(crate) geometry: Geometry,
     /// Whether it was made for tests, which may break what is around it.
     pub(crate) is_test: bool,
+    /// Whether it is on two members that hold the same.
+    pub(crate) is_mirrored: bool,
 }
 
 impl Superblock {
@@ -32,7 +37,8 @@ impl Superblock {
             segment_pages: self.geometry.segment_pages,
             places: self.geometry.places,
             pages: self.geometry.pages(),
-            flags: if self.is_test { FLAG_TEST } else { 0 },
+            flags: u32::from(self.is_test) * FLAG_TEST
+                | u32::from(self.is_mirrored) * FLAG_MIRROR,
             ..SuperblockLine::default()
         };
         line.encode(page);
@@ -59,10 +65,10 @@ impl Superblock {
                 "its format is version {version}, and this program knows {VERSION}"
             ));
         }
-        if line.flags & !FLAG_TEST != 0 {
+        if line.flags & !FLAGS != 0 {
             let flags = line.flags;
             return Err(format!(
-                "its superblock has the flags {flags:#x}, of which this program knows {FLAG_TEST:#x}"
+                "its superblock has the flags {flags:#x}, of which this program knows {FLAGS:#x}"
             ));
         }
         if line.pages > device_pages {
@@ -77,6 +83,7 @@ impl Superblock {
                 uuid: line.uuid,
                 geometry,
                 is_test: line.flags & FLAG_TEST != 0,
+                is_mirrored: line.flags & FLAG_MIRROR != 0,
             }),
             _ => Err("its superblock has sizes that no pool has".into()),
         }

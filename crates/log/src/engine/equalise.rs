@@ -1,0 +1,140 @@
+//! What recovery accepts, on whichever member it found it, is made the same on both.
+//!
+//! After a crash two members may differ in what was under way: groups that nobody was told of, a summary, a page of a row. A group that
+//! one of them has whole counts, so readers will see it, and then both have to have it: **everything that was accepted is written
+//! where it is lacking; the flush that recovery makes next orders that before the summary and the incarnation**. Nothing else is
+//! written, so a crash on the way leaves what the next recovery finds to be the same.
+
+use super::load::{Loaded, Loader, Loads};
+use super::pages::{read_pages, summary_on};
+use super::volume_table::newest_pages;
+use crate::device::{Device, Members};
+use crate::error::{LogError, Result};
+use crate::media::{SegmentHeader, summary_pages, volume_page};
+use crate::mutants::{Mutant, mutated};
+use crate::page::Pages;
+
+/// Whether everything has its copies, or a member was taken out on the way: then what was accepted is to be looked for anew.
+type IsEqual = bool;
+
+impl Loader<'_> {
+    /// Makes what was loaded the same on both members.
+    pub(crate) fn equalise(&self, loads: &Loads) -> Result<IsEqual> {
+        let Some(members) = self.device.members() else {
+            return Ok(true);
+        };
+        if members.served().len() < 2 || mutated(Mutant::SsdMirrorNotEqualised) {
+            return Ok(true);
+        }
+        if mutated(Mutant::SsdMirrorEqualisedUnsynced) {
+            let flushed = self.device.flush();
+            flushed.map_err(LogError::of_device(self.device.path(), "flush it"))?;
+        }
+        if !self.equalise_rows(members)? {
+            return Ok(false);
+        }
+        for loaded in &loads.segments {
+            if !self.equalise_segment(members, loaded)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn equalise_rows(&self, members: &dyn Members) -> Result<IsEqual> {
+        let newest = newest_pages(self.device, self.uuid, self.geometry)?;
+        for place in 0..newest.count() {
+            let mut page = Pages::zeroed(1);
+            page.copy_from_slice(newest.page(place));
+            let at = volume_page(1, 0) + place as u64;
+            for (number, device) in members.served() {
+                if !write_if_other(members, (number, device), at, &page)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn equalise_segment(&self, members: &dyn Members, loaded: &Loaded) -> Result<IsEqual> {
+        let (contents, segment) = (&loaded.contents, loaded.contents.segment);
+        let first = self.geometry.page_of(segment);
+        let is_its_header = |device: &dyn Device| {
+            let header = SegmentHeader::decode(self.uuid, &read_pages(device, first, 1)?);
+            Ok(header.is_some_and(|header| {
+                header.segment == segment
+                    && header.incarnation == loaded.incarnation
+                    && header.first_group == contents.first_group
+            }))
+        };
+        let mut is_equal = make_equal(members, (first, 1), &is_its_header)?;
+        if loaded.is_sealed {
+            let is_its_summary = |device: &dyn Device| {
+                let summary = summary_on(device, self.uuid, self.geometry, segment)?;
+                Ok(summary.is_some_and(|summary| {
+                    summary.incarnation == loaded.incarnation
+                        && summary.last_group == contents.last_group
+                }))
+            };
+            let page = first + u64::from(self.geometry.groups_end());
+            let pages = summary_pages(contents.elements.len());
+            is_equal = is_equal && make_equal(members, (page, pages), &is_its_summary)?;
+        }
+        for (number, &(at, next)) in loaded.places.iter().enumerate() {
+            let group = contents.first_group + number as u64;
+            let is_whole = |device: &dyn Device| {
+                let found = self.scan().group_on(device, (segment, at), None)?;
+                Ok(found.is_some_and(|(end, record)| record.group == group && end == next))
+            };
+            let pages = (first + u64::from(at), next - at);
+            is_equal = is_equal && make_equal(members, pages, &is_whole)?;
+        }
+        Ok(is_equal)
+    }
+}
+
+/// Writes pages from a member that `has` them right to the other one, if that has other bytes there.
+fn make_equal(
+    members: &dyn Members,
+    (page, count): (u64, u32),
+    has: &dyn Fn(&dyn Device) -> Result<bool>,
+) -> Result<IsEqual> {
+    let served = members.served();
+    // One that cannot be read now has it not.
+    let right = served
+        .iter()
+        .find(|(_, device)| has(*device).unwrap_or(false));
+    let Some((from, device)) = right else {
+        let path = served[0].1.path().to_owned();
+        return Err(LogError::Damaged {
+            path,
+            found: format!("what was read at page {page} a moment ago is there no more"),
+        });
+    };
+    let bytes = read_pages(*device, page, count)?;
+    for (number, device) in served.iter().filter(|one| one.0 != *from) {
+        if !write_if_other(members, (*number, *device), page, &bytes)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes pages to a member that has other bytes there; it is taken out if it does not take them.
+fn write_if_other(
+    members: &dyn Members,
+    (number, device): (usize, &dyn Device),
+    page: u64,
+    bytes: &Pages,
+) -> Result<IsEqual> {
+    let there = read_pages(device, page, bytes.count() as u32);
+    if there.is_ok_and(|there| there[..] == bytes[..]) {
+        return Ok(true);
+    }
+    let Err(error) = device.write(page, &[bytes]) else {
+        return Ok(true);
+    };
+    let expelled = members.expel(number, &error);
+    expelled.map_err(LogError::of_device(device.path(), "make it equal"))?;
+    Ok(false)
+}
