@@ -28,7 +28,7 @@ pub use device::{
 };
 pub use engine::{
     Flight, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies, Ticket,
-    begins_as_pool, clear, create, has_room_for_a_pool, look, open,
+    begins_as_pool, clear, create, draw_id, has_room_for_a_pool, look, open,
 };
 pub use error::{LogError, Result};
 pub use media::VolumeRow;

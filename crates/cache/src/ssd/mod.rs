@@ -19,6 +19,7 @@ mod grow_volume;
 mod known;
 mod looks;
 mod marks;
+mod members;
 mod pool;
 mod reads;
 mod room;

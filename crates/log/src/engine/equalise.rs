@@ -10,7 +10,7 @@ use super::pages::{read_pages, summary_on};
 use super::volume_table::newest_pages;
 use crate::device::{Device, Members};
 use crate::error::{LogError, Result};
-use crate::media::{SegmentHeader, summary_pages, volume_page};
+use crate::media::{INCARNATION_PAGE, IncarnationLine, SegmentHeader, summary_pages, volume_page};
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
 
@@ -30,7 +30,12 @@ impl Loader<'_> {
             let flushed = self.device.flush();
             flushed.map_err(LogError::of_device(self.device.path(), "flush it"))?;
         }
-        if !self.equalise_rows(members)? {
+        // So a member is never more than one incarnation behind, by which an old copy is known.
+        let is_last = |device: &dyn Device| {
+            let line = IncarnationLine::decode(self.uuid, &read_pages(device, self.line_page(), 1)?);
+            Ok(line == Some(self.line))
+        };
+        if !make_equal(members, (self.line_page(), 1), &is_last)? || !self.equalise_rows(members)? {
             return Ok(false);
         }
         for loaded in &loads.segments {
@@ -39,6 +44,10 @@ impl Loader<'_> {
             }
         }
         Ok(true)
+    }
+
+    fn line_page(&self) -> u64 {
+        INCARNATION_PAGE + self.line.number % 2
     }
 
     fn equalise_rows(&self, members: &dyn Members) -> Result<IsEqual> {

@@ -41,7 +41,7 @@ pub use self::core::{Log, Options, Tallies};
 pub use create::{begins_as_pool, clear, create, has_room_for_a_pool};
 pub use flight::Flight;
 pub use looks::{Known, Room};
-pub use open::{look, open};
+pub use open::{draw_id, look, open};
 pub use read::{Found, Reading};
 pub use recycle::Recycling;
 pub use round::Round;

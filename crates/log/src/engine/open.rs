@@ -28,6 +28,14 @@ pub(super) fn draw(seed: Option<u64>, number: u64) -> std::io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
+/// A number that tells a new member of a mirror from all others.
+///
+/// # Errors
+/// The system has none.
+pub fn draw_id() -> std::io::Result<u64> {
+    draw(None, 0)
+}
+
 /// Opens the pool on a device. A crash on the way leaves what the next opening finds to be the same.
 ///
 /// # Errors

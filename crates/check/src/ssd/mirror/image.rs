@@ -149,9 +149,10 @@ impl Verifier<'_> {
                 continue;
             }
             let is_killed = self.rng.bool();
+            // Of one that was left out on the caller's word nothing is to be seen again.
             let is_complete = match number == last {
                 true => served,
-                false => left.is_complete,
+                false => [0, 1].map(|number: usize| left.is_complete[number] && given.0[number]),
             };
             let next = Left::of(
                 [&first, &second],

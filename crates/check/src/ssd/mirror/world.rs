@@ -154,6 +154,7 @@ impl World {
             Step::Fail(number, after, fault, dies) => {
                 // One that fails while the other one is out ends the pool, which is no mirror's matter.
                 if self.is_complete == [true; 2] {
+                    self.devices[*number ^ 1].heal();
                     self.devices[*number].fail(*after, *fault);
                     self.is_dead[*number] = *dies;
                 }
@@ -332,6 +333,7 @@ impl World {
         is_right[number] = false;
         self.crash_with(is_right, verifier)?;
         let repaired = self.log().repair().map_err(|error| error.to_string())?;
+        self.crash_with(is_right, verifier)?;
         match repaired {
             1 => self.read(volume, block).and(self.read(volume, block)),
             // It failed meanwhile, and is out.
