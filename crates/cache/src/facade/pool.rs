@@ -56,7 +56,10 @@ macro_rules! either {
 /// The members of a pool on an SSD, if that is what one of these is.
 fn ssd_members<P: AsRef<Path>>(paths: &[P]) -> Option<Vec<&Path>> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-    paths.iter().any(|path| ssd::is_ssd_pool(path)).then_some(paths)
+    paths
+        .iter()
+        .any(|path| ssd::is_ssd_pool(path))
+        .then_some(paths)
 }
 
 impl Pool {

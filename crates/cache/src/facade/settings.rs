@@ -6,9 +6,7 @@ use std::path::Path;
 use forebay_pmem::Region;
 
 use super::pool::Kind;
-use crate::api::pool::{
-    Member, MemoryPool, RebuildOptions, ScrubOptions, ScrubProgress, Witness,
-};
+use crate::api::pool::{Member, MemoryPool, RebuildOptions, ScrubOptions, ScrubProgress, Witness};
 use crate::api::stats::Stats;
 use crate::api::tuning::{self, Tuning};
 use crate::engine::{Drill, DrillStrike, RebuildWatcher, ScrubReport};

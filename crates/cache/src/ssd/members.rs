@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay_log::{Device, FileDevice, Log, LogError, Members, MirrorDevice, Way, is_member, readd};
+use forebay_log::{
+    Device, FileDevice, Log, LogError, Members, MirrorDevice, Way, is_member, readd,
+};
 
 use super::errors::of_log;
 use super::pool::SsdPool;
@@ -23,6 +25,13 @@ pub(super) fn device_of(
     way: Way,
 ) -> Result<Arc<dyn Device>> {
     let mut devices: Vec<_> = paths.iter().map(|path| open(path)).collect();
+    // Of a member that another process has nobody can say that it is gone.
+    let is_in_use = |device: &forebay_log::Result<Arc<dyn Device>>| {
+        matches!(device, Err(LogError::InUse { .. }))
+    };
+    if let Some(used) = devices.iter().position(is_in_use) {
+        return devices.swap_remove(used).map_err(of_log);
+    }
     let is_of_mirror = |device: &forebay_log::Result<Arc<dyn Device>>| {
         let device = device.as_ref();
         device.is_ok_and(|device| is_member(&**device).unwrap_or(false))
@@ -135,7 +144,10 @@ impl SsdPool {
         }
         let trust_owner = self.shared().options.region.trusts_owner();
         let onto = blank_member(path, self.member_bytes(), options.forces(), trust_owner)?;
-        let log = self.shared().take_log().ok_or_else(|| self.shared().closed())?;
+        let log = self
+            .shared()
+            .take_log()
+            .ok_or_else(|| self.shared().closed())?;
         let device = log.device().clone();
         log.close().map_err(of_log)?;
         let members = device.members().ok_or_else(no_mirror)?;

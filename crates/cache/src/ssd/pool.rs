@@ -225,7 +225,9 @@ impl SsdPool {
 
     pub(super) fn member_bytes(&self) -> u64 {
         let log = self.shared.log();
-        log.map_or(0, |log| log.device().pages() * forebay_log::PAGE_BYTES as u64)
+        log.map_or(0, |log| {
+            log.device().pages() * forebay_log::PAGE_BYTES as u64
+        })
     }
 
     pub(super) fn lock_replaced(&self) -> MutexGuard<'_, Option<Vec<Member>>> {

@@ -28,7 +28,10 @@ impl SsdPool {
         let mut stats = Stats {
             block_bytes: PAGE_BYTES as u32,
             members: members.len() as u32,
-            members_out: members.iter().filter(|one| one.state != MemberState::In).count() as u32,
+            members_out: members
+                .iter()
+                .filter(|one| one.state != MemberState::In)
+                .count() as u32,
             verify: self.verify(),
             replacement: self.replacement(),
             uptime: self.opened_at().elapsed(),

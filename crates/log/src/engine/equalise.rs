@@ -32,7 +32,8 @@ impl Loader<'_> {
         }
         // So a member is never more than one incarnation behind, by which an old copy is known.
         let is_last = |device: &dyn Device| {
-            let line = IncarnationLine::decode(self.uuid, &read_pages(device, self.line_page(), 1)?);
+            let line =
+                IncarnationLine::decode(self.uuid, &read_pages(device, self.line_page(), 1)?);
             Ok(line == Some(self.line))
         };
         if !make_equal(members, (self.line_page(), 1), &is_last)? || !self.equalise_rows(members)? {

@@ -7,7 +7,7 @@
 use super::group::Contents;
 use super::pages::{first_of, read_pages, summary_on};
 use super::scan::Scan;
-use crate::device::{Device, copies};
+use crate::device::Device;
 use crate::error::{LogError, Result};
 use crate::media::{CleanPoints, Geometry, IncarnationLine, SegmentHeader, Summary};
 use std::collections::BTreeMap;
@@ -64,40 +64,49 @@ impl Loader<'_> {
     /// The headers that may count, by their segments.
     fn headers(&self) -> Result<BTreeMap<u64, SegmentHeader>> {
         let mut headers = BTreeMap::new();
-        let devices = copies(self.device);
-        let places = (0..u64::from(self.geometry.places))
-            .flat_map(|place| devices.iter().map(move |device| (place, *device)));
-        for (place, device) in places {
-            let page = match read_pages(device, self.geometry.page_of(place), 1) {
-                Ok(page) => page,
-                // The other copy has it, if it counts.
-                Err(_) if devices.len() > 1 => continue,
-                Err(error) => return Err(error),
-            };
-            let Some(header) = SegmentHeader::decode(self.uuid, &page) else {
-                continue;
-            };
-            let (segment, incarnation) = (header.segment, header.incarnation);
-            let is_new = segment >= self.line.first_segment;
-            let is_here = u64::from(self.geometry.place_of(segment)) == place;
-            if !is_here
-                || incarnation > self.line.number
-                || incarnation == self.line.number && !is_new
-            {
-                return self.damaged(format!(
-                    "the header of segment {segment} of incarnation {incarnation} stands in place {place}, where none of it can"
-                ));
-            }
-            // An earlier incarnation began it and none of its groups counted.
-            let is_counted = incarnation == self.line.number || !is_new;
-            let is_latest = headers
-                .get(&segment)
-                .is_none_or(|other: &SegmentHeader| other.incarnation < incarnation);
-            if is_counted && is_latest {
-                headers.insert(segment, header);
+        for place in 0..u64::from(self.geometry.places) {
+            for header in self.headers_at(place)? {
+                self.add_header(&mut headers, place, header)?;
             }
         }
         Ok(headers)
+    }
+
+    /// What the copies of a place's header say; one that cannot be read is passed over if another can.
+    fn headers_at(&self, place: u64) -> Result<Vec<SegmentHeader>> {
+        let mut found = Vec::new();
+        first_of(self.device, |copy| {
+            let page = read_pages(copy, self.geometry.page_of(place), 1)?;
+            found.extend(SegmentHeader::decode(self.uuid, &page));
+            Ok(None::<()>)
+        })?;
+        Ok(found)
+    }
+
+    fn add_header(
+        &self,
+        headers: &mut BTreeMap<u64, SegmentHeader>,
+        place: u64,
+        header: SegmentHeader,
+    ) -> Result<()> {
+        let (segment, incarnation) = (header.segment, header.incarnation);
+        let is_new = segment >= self.line.first_segment;
+        let is_here = u64::from(self.geometry.place_of(segment)) == place;
+        if !is_here || incarnation > self.line.number || incarnation == self.line.number && !is_new
+        {
+            return self.damaged(format!(
+                "the header of segment {segment} of incarnation {incarnation} stands in place {place}, where none of it can"
+            ));
+        }
+        // An earlier incarnation began it and none of its groups counted.
+        let is_counted = incarnation == self.line.number || !is_new;
+        let is_latest = headers
+            .get(&segment)
+            .is_none_or(|other: &SegmentHeader| other.incarnation < incarnation);
+        if is_counted && is_latest {
+            headers.insert(segment, header);
+        }
+        Ok(())
     }
 
     /// A segment, by its summary or by its groups; none if no group of it counts.

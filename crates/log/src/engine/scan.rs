@@ -68,11 +68,7 @@ impl Scan<'_> {
     }
 
     /// The record at a page, if it holds on one copy.
-    fn record_at(
-        &self,
-        device: &dyn Device,
-        (segment, at): (u64, u32),
-    ) -> Result<Option<Record>> {
+    fn record_at(&self, device: &dyn Device, (segment, at): (u64, u32)) -> Result<Option<Record>> {
         if at >= self.geometry.groups_end() {
             return Ok(None);
         }

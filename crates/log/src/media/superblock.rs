@@ -37,8 +37,7 @@ impl Superblock {
             segment_pages: self.geometry.segment_pages,
             places: self.geometry.places,
             pages: self.geometry.pages(),
-            flags: u32::from(self.is_test) * FLAG_TEST
-                | u32::from(self.is_mirrored) * FLAG_MIRROR,
+            flags: u32::from(self.is_test) * FLAG_TEST | u32::from(self.is_mirrored) * FLAG_MIRROR,
             ..SuperblockLine::default()
         };
         line.encode(page);

@@ -2,7 +2,9 @@
 
 use crate::device::Device;
 use crate::error::{LogError, Result};
-use crate::media::{INCARNATION_PAGE, IncarnationLine, ROSTER_PAGE, Roster, SUPERBLOCK_PAGE, Superblock};
+use crate::media::{
+    INCARNATION_PAGE, IncarnationLine, ROSTER_PAGE, Roster, SUPERBLOCK_PAGE, Superblock,
+};
 use crate::page::Pages;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +61,9 @@ impl Claim {
         }
         let (member, roster) = newest.ok_or_else(|| LogError::Damaged {
             path: device.path().to_owned(),
-            found: "neither of its rosters holds, which say whether this member of the mirror counts".into(),
+            found:
+                "neither of its rosters holds, which say whether this member of the mirror counts"
+                    .into(),
         })?;
         Ok(Claim {
             path: device.path().to_owned(),

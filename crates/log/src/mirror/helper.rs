@@ -43,7 +43,10 @@ impl Helper {
         let thread = std::thread::Builder::new()
             .name("forebay-member".into())
             .spawn(move || work(&*device, &taken));
-        let thread = thread.map_err(LogError::of_device(&path, "start the thread that writes to"))?;
+        let thread = thread.map_err(LogError::of_device(
+            &path,
+            "start the thread that writes to",
+        ))?;
         Ok(Helper {
             jobs: Some(jobs),
             thread: Some(thread),

@@ -4,9 +4,7 @@ use super::claim::{Claim, superblock_of};
 use super::helper::Helper;
 use super::judge::{Verdict, judge};
 use super::together::{InTurn, Request, Together, Way};
-use crate::device::{
-    Came, Device, DeviceCounters, MemberHealth, Members, MembersHealth, PageRead,
-};
+use crate::device::{Came, Device, DeviceCounters, MemberHealth, Members, MembersHealth, PageRead};
 use crate::error::{LogError, Result};
 use crate::media::{ROSTER_PAGE, Roster, Standing};
 use crate::mutants::{Mutant, mutated};
@@ -134,7 +132,12 @@ impl MirrorDevice {
     ) -> Result<MirrorDevice> {
         let served = members.iter().flatten();
         let pages = served.clone().map(|device| device.pages()).min();
-        let path = served.clone().next().expect("one is served").path().to_owned();
+        let path = served
+            .clone()
+            .next()
+            .expect("one is served")
+            .path()
+            .to_owned();
         let together = match (way, &members[1]) {
             (Way::Other(together), _) => together,
             (Way::AtOnce, Some(second)) if members[0].is_some() => {
@@ -219,7 +222,9 @@ impl MirrorDevice {
     fn make(&self, request: &Request<'_>) -> io::Result<()> {
         let mut word = self.word();
         if word & ENDED != 0 {
-            return Err(io::Error::other("no roster could be written without the member that failed"));
+            return Err(io::Error::other(
+                "no roster could be written without the member that failed",
+            ));
         }
         if word & UNWRITTEN != 0 {
             self.settle()?;
@@ -251,7 +256,9 @@ impl Members for MirrorDevice {
     fn served(&self) -> Vec<(usize, &dyn Device)> {
         let word = self.word();
         let numbers = (0..2).filter(|number| word & MEMBER[*number] != 0);
-        numbers.map(|number| (number, self.member(number))).collect()
+        numbers
+            .map(|number| (number, self.member(number)))
+            .collect()
     }
 
     fn found(&self, uuid: u128, ids: [u64; 2]) -> io::Result<()> {

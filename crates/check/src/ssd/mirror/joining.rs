@@ -30,7 +30,9 @@ impl World {
         }
         let (from, onto) = (self.devices[kept].clone(), self.devices[out].clone());
         let id = verifier.next_seed();
-        let copied = readd((&*from, &*onto), false, id, &mut |_, _| ControlFlow::Continue(()));
+        let copied = readd((&*from, &*onto), false, id, &mut |_, _| {
+            ControlFlow::Continue(())
+        });
         copied.map_err(|error| format!("the copy: {error}"))?;
         // Of the moments on the way only the member that had everything counts by itself.
         self.crash(verifier)?;

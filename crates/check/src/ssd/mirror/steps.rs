@@ -103,11 +103,7 @@ fn changes(rng: &mut fastrand::Rng) -> Vec<Change> {
 }
 
 fn change(rng: &mut fastrand::Rng) -> Change {
-    let (volume, block, seed) = (
-        rng.u32(1..=VOLUMES),
-        rng.u64(..BLOCKS as u64),
-        rng.u64(..),
-    );
+    let (volume, block, seed) = (rng.u32(1..=VOLUMES), rng.u64(..BLOCKS as u64), rng.u64(..));
     match rng.u8(..8) {
         0 => Change::Zero {
             volume,

@@ -11,9 +11,7 @@ use super::pair::{Pair, devices_of, interleaved, open_pair, served};
 use super::steps::{Step, Story};
 use crate::content::noise;
 use forebay_log::shadow::{Image, ShadowDevice, ShadowState};
-use forebay_log::{
-    Device, Log, LogError, MirrorDevice, Options, PAGE_BYTES, VolumeRow, create,
-};
+use forebay_log::{Device, Log, LogError, MirrorDevice, Options, PAGE_BYTES, VolumeRow, create};
 use std::sync::{Arc, Mutex};
 
 /// A moment's crash is looked at in one of so many; one that leaves nothing in doubt in one of so many.
@@ -338,7 +336,9 @@ impl World {
             1 => self.read(volume, block).and(self.read(volume, block)),
             // It failed meanwhile, and is out.
             _ if served(self.log()) != [true; 2] => Ok(()),
-            _ => Err(format!("{repaired} pages were repaired of one that had rotted")),
+            _ => Err(format!(
+                "{repaired} pages were repaired of one that had rotted"
+            )),
         }
     }
 
@@ -359,7 +359,9 @@ impl World {
             (self.is_complete, is_killed),
             (rng, unit),
         );
-        let is_dead = self.is_complete.map(|is_complete| !is_complete && rng.bool());
+        let is_dead = self
+            .is_complete
+            .map(|is_complete| !is_complete && rng.bool());
         Ok(Crash {
             left,
             oracle: self.oracle,
