@@ -9,7 +9,7 @@ use super::pool::Kind;
 use crate::api::pool::{Member, MemoryPool, RebuildOptions, ScrubOptions, ScrubProgress, Witness};
 use crate::api::stats::Stats;
 use crate::api::tuning::{self, Tuning};
-use crate::engine::{Drill, DrillStrike, RebuildWatcher, ScrubReport};
+use crate::engine::{Drill, DrillStrike, RebuildProgress, RebuildWatcher, ScrubReport};
 use crate::error::{ErrorKind, Result};
 use crate::facade::pool::Pool;
 use crate::facade::volume::Volume;
@@ -205,7 +205,15 @@ impl Pool {
     ) -> Result<()> {
         match &self.kind {
             Kind::Memory(pool) => pool.replace_member(number, path, options, watcher),
-            Kind::Ssd(pool) => pool.replace_member(number, path, options, watcher),
+            Kind::Ssd(pool) => {
+                let mut watch = |done_bytes, all_bytes| {
+                    watcher(RebuildProgress {
+                        done_bytes,
+                        all_bytes,
+                    })
+                };
+                pool.replace_member(number, path, options, &mut watch)
+            }
         }
     }
 

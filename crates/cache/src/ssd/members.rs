@@ -1,6 +1,5 @@
 //! The members of a pool on an SSD: one file or device, or two that hold the same.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,10 +8,8 @@ use forebay_log::{
 };
 
 use super::errors::of_log;
-use super::pool::SsdPool;
 use super::usual::take_device;
-use crate::api::pool::{Member, MemberState, RebuildOptions};
-use crate::engine::{RebuildProgress, RebuildWatcher};
+use crate::api::pool::{Member, MemberState};
 use crate::error::{ErrorKind, Result};
 use crate::options::Redundancy;
 
@@ -75,107 +72,13 @@ pub(super) fn members_of(members: &dyn Members) -> Vec<Member> {
         .collect()
 }
 
-fn no_mirror() -> crate::error::Error {
-    ErrorKind::Options(String::from(
-        "a pool on an SSD is no mirror if it has one member, which cannot be taken out or replaced",
-    ))
-    .into()
-}
-
-impl SsdPool {
-    /// How its members stand.
-    pub(crate) fn members(&self) -> Vec<Member> {
-        if let Some(members) = &*self.lock_replaced() {
-            return members.clone();
-        }
-        let log = self.shared().log().ok();
-        let members = log
-            .as_ref()
-            .and_then(|log| log.device().members().map(members_of));
-        members.unwrap_or_else(|| {
-            vec![Member {
-                number: 0,
-                path: Some(self.path().to_path_buf()),
-                state: MemberState::In,
-            }]
-        })
-    }
-
-    /// Takes a member of a mirror out, as if it had failed.
-    pub(crate) fn fail_member(&self, number: u32) -> Result<()> {
-        let log = self.shared().log()?;
-        let Some(members) = log.device().members().filter(|_| number < 2) else {
-            return Err(no_mirror());
-        };
-        let why = std::io::Error::other("it was taken out by hand");
-        let expelled = members.expel(number as usize, &why);
-        expelled.map_err(|source| {
-            of_log(LogError::Device {
-                path: self.path().to_path_buf(),
-                action: "take its member out",
-                source,
-            })
-        })
-    }
-
-    /// Makes a file or device the member that is out. The pool is closed with it, and opens with both again: what is copied stands
-    /// still.
-    pub(crate) fn replace_member(
-        &self,
-        number: u32,
-        path: &Path,
-        options: &RebuildOptions,
-        watcher: &mut RebuildWatcher<'_>,
-    ) -> Result<()> {
-        let before = self.members();
-        if self.redundancy() != Redundancy::Mirror || number >= 2 {
-            return Err(no_mirror());
-        }
-        if before[number as usize].state == MemberState::In {
-            let what = format!("member {number} is in; take it out first");
-            return Err(ErrorKind::Options(what).into());
-        }
-        if self.has_background() {
-            return Err(ErrorKind::Options(String::from(
-                "a member of a pool on SSDs is copied while nobody serves the pool; end the daemon, and give the command again with \
-                 --member and the other member's path",
-            ))
-            .into());
-        }
-        let trust_owner = self.shared().options.region.trusts_owner();
-        let onto = blank_member(path, self.member_bytes(), options.forces(), trust_owner)?;
-        let log = self
-            .shared()
-            .take_log()
-            .ok_or_else(|| self.shared().closed())?;
-        let device = log.device().clone();
-        log.close().map_err(of_log)?;
-        let members = device.members().ok_or_else(no_mirror)?;
-        let (_, from) = members.served().swap_remove(0);
-        let mut watch = |done_bytes, all_bytes| -> ControlFlow<()> {
-            watcher(RebuildProgress {
-                done_bytes,
-                all_bytes,
-            })
-        };
-        let id = forebay_log::draw_id().map_err(|source| {
-            of_log(LogError::Device {
-                path: path.to_path_buf(),
-                action: "draw a number for it",
-                source,
-            })
-        })?;
-        readd((from, &onto), false, id, &mut watch).map_err(of_log)?;
-        let mut after = before;
-        after[number as usize].state = MemberState::In;
-        after[number as usize].path = Some(path.to_path_buf());
-        *self.lock_replaced() = Some(after);
-        Ok(())
-    }
-}
-
 /// A file or device for a member: made if it is not there; what is there is taken if it is empty, a member of this form, or with `force`.
-fn blank_member(path: &Path, bytes: u64, force: bool, trust_owner: bool) -> Result<FileDevice> {
+pub(super) fn blank_member(
+    path: &Path,
+    bytes: u64,
+    force: bool,
+    trust_owner: bool,
+) -> Result<FileDevice> {
     if !path.try_exists().unwrap_or(true) {
         return FileDevice::create_with(path, bytes, trust_owner).map_err(of_log);
     }

@@ -22,6 +22,7 @@ mod marks;
 mod members;
 mod pool;
 mod reads;
+mod replace;
 mod room;
 mod settling;
 mod shared;

@@ -43,7 +43,7 @@ While one is out no other can be taken out. One that is out is brought back with
   forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool
   forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool --rate 200M
 
-The pool is used meanwhile. Ctrl-C ends the rebuild (exit code 7): the member is out as before, and the command \
+The pool is used meanwhile; one on SSDs is not: end its daemon first, and name the members that are in with --member. Ctrl-C ends the rebuild (exit code 7): the member is out as before, and the command \
 can be repeated.")]
     Replace(ReplaceOptions),
     /// Rebuild a member that is out where it was: it came back, or was taken out by hand.

@@ -1,7 +1,6 @@
 //! The log and its state.
 
 use super::group::{Contents, Group, InFlight};
-use super::repair::Repairs;
 use super::rescue::Rescue;
 use super::turns::{Turn, Turns};
 use super::volume_table::VolumeTable;
@@ -10,7 +9,7 @@ use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::page::PAGE_BYTES;
-use crate::state::{LiveCounts, Pending, Progress, Settled, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Pending, Progress, Repairs, Settled, Table, Versions, Zeroed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

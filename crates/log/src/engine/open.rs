@@ -3,7 +3,6 @@
 use super::core::{Log, Options, State};
 use super::load::{Loader, Loads};
 use super::pages::{first_of, read_pages};
-use super::repair::Repairs;
 use super::turns::Turns;
 use super::volume_table::VolumeTable;
 use crate::device::{Device, copies};
@@ -13,6 +12,7 @@ use crate::media::{
 };
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
+use crate::state::Repairs;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64};

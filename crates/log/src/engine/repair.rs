@@ -10,40 +10,6 @@ use crate::error::Result;
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
 use crate::state::Entry;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Pages that are noted at most; more are found again by their next readers.
-const NOTED_MAX: usize = 1024;
-
-/// What is to be repaired.
-#[derive(Default)]
-pub(crate) struct Repairs {
-    noted: Mutex<Vec<Entry>>,
-    /// Every read asks, so without the lock.
-    is_any: AtomicBool,
-}
-
-impl Repairs {
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, entry: Entry) {
-        let mut noted = self.lock();
-        let is_new = !noted.iter().any(|one| one.page == entry.page);
-        if is_new && noted.len() < NOTED_MAX {
-            noted.push(entry);
-        }
-        self.is_any.store(true, Ordering::Relaxed);
-    }
-
-    fn take(&self) -> Vec<Entry> {
-        let mut noted = self.lock();
-        self.is_any.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *noted)
-    }
-}
 
 impl Log {
     /// Loads a block from the member that has it right, if one has; a page that another one has wrong is noted.
@@ -73,7 +39,7 @@ impl Log {
 
     /// Whether pages wait to be repaired.
     pub fn has_repairs(&self) -> bool {
-        self.repairs.is_any.load(Ordering::Relaxed)
+        self.repairs.is_any()
     }
 
     /// Repairs what was noted; how many pages.

@@ -2,6 +2,7 @@
 
 mod pending;
 mod progress;
+mod repairs;
 mod segments;
 mod settled;
 mod table;
@@ -10,6 +11,7 @@ mod zeroed;
 
 pub(crate) use pending::{Newest, Pending};
 pub(crate) use progress::Progress;
+pub(crate) use repairs::Repairs;
 pub(crate) use segments::LiveCounts;
 pub(crate) use settled::{Flushed, Settled};
 pub(crate) use table::{Entry, Table};

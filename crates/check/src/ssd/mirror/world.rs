@@ -163,9 +163,9 @@ impl World {
                 is_closed,
             } => self.readd((*is_blank, *is_closed), verifier)?,
         }
-        self.crash(verifier)?;
+        // What is acknowledged by now a member that is out may lack.
         self.note_members();
-        Ok(())
+        self.crash(verifier)
     }
 
     /// A member that was taken out lacks what comes now.
