@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay_log::{
-    Device, FileDevice, Log, LogError, Members, MirrorDevice, Way, is_member, readd,
-};
+use forebay_log::{Device, FileDevice, Log, LogError, Members, MirrorDevice, Way, is_member};
 
 use super::errors::of_log;
 use super::usual::take_device;

@@ -13,8 +13,9 @@ use crate::mutants::{Mutant, mutated};
 pub(super) struct Verdict {
     pub(super) roster: Roster,
     pub(super) is_served: [bool; 2],
-    /// They get the roster before any other write.
+    /// They get the roster before any other write, the one first whose it is.
     pub(super) is_behind: [bool; 2],
+    pub(super) first: usize,
     /// Why a member that was named is not served.
     pub(super) why_out: [Option<String>; 2],
 }
@@ -25,6 +26,7 @@ impl Verdict {
             roster,
             is_served: [false; 2],
             is_behind: [false; 2],
+            first: claim.member,
             why_out: [None, None],
         };
         verdict.is_served[claim.member] = true;
@@ -33,17 +35,17 @@ impl Verdict {
         verdict
     }
 
-    fn both(roster: Roster, claims: [&Claim; 2]) -> Verdict {
-        let mut verdict = Verdict {
+    /// Both, by the roster of the first.
+    fn both(roster: Roster, [first, second]: [&Claim; 2]) -> Verdict {
+        Verdict {
             roster,
             is_served: [true; 2],
-            is_behind: [false; 2],
+            // What a kill left of it in the cache of the first alone is durable there before the second says the same: after a power
+            // cut that one would call both in, and the first would not know it.
+            is_behind: [second.roster != roster; 2],
+            first: first.member,
             why_out: [None, None],
-        };
-        for claim in claims {
-            verdict.is_behind[claim.member] = claim.roster != roster;
         }
-        verdict
     }
 }
 
@@ -95,13 +97,13 @@ fn judge_two(older: &Claim, newest: &Claim, is_gone: bool) -> Result<Verdict, St
     let is_known = old.calls_in(newest.member, newest.id());
     let path = older.path().display();
     match is_out && is_known {
-        true if mutated(Mutant::SsdMirrorStaleServed) => Ok(Verdict::both(*new, [older, newest])),
+        true if mutated(Mutant::SsdMirrorStaleServed) => Ok(Verdict::both(*new, [newest, older])),
         true => Ok(Verdict::alone(
             newest,
             *new,
             Some(format!("the pool went on without it: it is stale ({path})")),
         )),
-        false if mutated(Mutant::SsdMirrorSplitServed) => Ok(Verdict::both(*new, [older, newest])),
+        false if mutated(Mutant::SsdMirrorSplitServed) => Ok(Verdict::both(*new, [newest, older])),
         false => Err(format!(
             "it and {path} were each used without the other, so they hold two histories of the pool; name the one alone whose \
              history is to stay, and bring the other one back with forebay member readd"

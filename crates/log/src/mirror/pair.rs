@@ -27,6 +27,7 @@ struct Roll {
     /// Of epoch 0 until the pool is made.
     roster: Roster,
     is_behind: [bool; 2],
+    first: usize,
     why_out: [Option<String>; 2],
 }
 
@@ -70,6 +71,7 @@ impl MirrorDevice {
             roster,
             is_served: [true; 2],
             is_behind: [false; 2],
+            first: 0,
             why_out: [None, None],
         };
         MirrorDevice::of((members.map(Some), paths), (0, verdict), way)
@@ -162,6 +164,7 @@ impl MirrorDevice {
                 uuid,
                 roster: verdict.roster,
                 is_behind: verdict.is_behind,
+                first: verdict.first,
                 why_out: verdict.why_out,
             }),
             together,
@@ -207,7 +210,7 @@ impl MirrorDevice {
     /// Writes the roster to members that are behind it, before the first write of anything else.
     fn settle(&self) -> io::Result<()> {
         let mut roll = self.lock();
-        for number in 0..2 {
+        for number in [roll.first, roll.first ^ 1] {
             if roll.is_behind[number] {
                 let roster = roll.roster;
                 self.write_roster(&roll, number, &roster)?;

@@ -35,6 +35,9 @@ pub struct Left {
     /// Members that have everything acknowledged, each by itself.
     pub is_complete: [bool; 2],
     pub is_killed: bool,
+    /// One was opened alone on the caller's word, so only that one is opened from then on: a roster that was under way may have called
+    /// the other one in alone, and then both are two histories.
+    pub is_parted: bool,
     /// No crash that led to it was a power cut: what was written is there.
     pub keeps_written: bool,
 }
@@ -60,6 +63,7 @@ impl Left {
             },
             is_complete,
             is_killed,
+            is_parted: false,
             keeps_written: is_killed,
         }
     }
@@ -84,8 +88,11 @@ impl Verifier<'_> {
 
     /// Which members are named, and whether the caller says that the rest is gone for good.
     fn draw_given(&mut self, left: &Left) -> ([bool; 2], bool) {
-        let alone = self.rng.usize(..2);
-        if !left.is_complete[alone] || self.rng.bool() {
+        let alone = match left.is_parted {
+            true => usize::from(left.is_complete[1]),
+            false => self.rng.usize(..2),
+        };
+        if !left.is_parted && (!left.is_complete[alone] || self.rng.bool()) {
             return ([true; 2], false);
         }
         let mut given = [false; 2];
@@ -162,6 +169,7 @@ impl Verifier<'_> {
             );
             let next = Left {
                 keeps_written: left.keeps_written && is_killed,
+                is_parted: given.0 != [true; 2],
                 ..next
             };
             let legal = if number == last { &only } else { oracle };
@@ -173,6 +181,17 @@ impl Verifier<'_> {
 
     /// One member goes on without the other one, and then both are there, of which perhaps each went on alone.
     fn part(&mut self, left: &Left, oracle: &Oracle) -> Result<(), String> {
+        let devices = devices_of([&left.states[0], &left.states[1]]);
+        let both = open_pair(
+            &devices,
+            ([true; 2], false),
+            &left.open_disks(),
+            self.next_seed(),
+        );
+        if both.is_ok_and(|log| served(&log) != [true; 2]) {
+            // A roster that was under way has parted them already.
+            return Ok(());
+        }
         let devices = devices_of([&left.states[0], &left.states[1]]);
         let disks = left.open_disks();
         let first = self.rng.usize(..2);

@@ -76,6 +76,7 @@ impl World {
                 disks: disks.into_iter().map(DiskState::new).collect(),
                 is_complete: [true; 2],
                 is_killed: false,
+                is_parted: false,
                 keeps_written: true,
             },
             is_dead: [false; 2],
