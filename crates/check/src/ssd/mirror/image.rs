@@ -38,6 +38,8 @@ pub struct Left {
     /// One was opened alone on the caller's word, so only that one is opened from then on: a roster that was under way may have called
     /// the other one in alone, and then both are two histories.
     pub is_parted: bool,
+    /// Members of which a page rotted, which no recovery repairs: they are not opened alone.
+    pub is_rotten: [bool; 2],
     /// No crash that led to it was a power cut: what was written is there.
     pub keeps_written: bool,
 }
@@ -64,6 +66,7 @@ impl Left {
             is_complete,
             is_killed,
             is_parted: false,
+            is_rotten: [false; 2],
             keeps_written: is_killed,
         }
     }
@@ -158,7 +161,7 @@ impl Verifier<'_> {
             let is_killed = self.rng.bool();
             // Of one that was left out on the caller's word nothing is to be seen again.
             let is_complete = match number == last {
-                true => served,
+                true => [0, 1].map(|number: usize| served[number] && !left.is_rotten[number]),
                 false => [0, 1].map(|number: usize| left.is_complete[number] && given.0[number]),
             };
             let next = Left::of(
@@ -170,6 +173,7 @@ impl Verifier<'_> {
             let next = Left {
                 keeps_written: left.keeps_written && is_killed,
                 is_parted: given.0 != [true; 2],
+                is_rotten: left.is_rotten,
                 ..next
             };
             let legal = if number == last { &only } else { oracle };

@@ -77,6 +77,7 @@ impl World {
                 is_complete: [true; 2],
                 is_killed: false,
                 is_parted: false,
+                is_rotten: [false; 2],
                 keeps_written: true,
             },
             is_dead: [false; 2],
@@ -198,13 +199,13 @@ impl World {
 
     /// Verifies some of what crashes at the moments since the last time could have left.
     pub fn crash(&mut self, verifier: &mut Verifier<'_>) -> Result<(), String> {
-        self.crash_with(self.is_complete, verifier)
+        self.crash_with((self.is_complete, [false; 2]), verifier)
     }
 
     /// The same where these members have everything, each by itself.
     pub fn crash_with(
         &mut self,
-        is_complete: [bool; 2],
+        (is_complete, is_rotten): ([bool; 2], [bool; 2]),
         verifier: &mut Verifier<'_>,
     ) -> Result<(), String> {
         let mut moments = std::mem::take(&mut *self.moments.lock().expect("alone"));
@@ -227,6 +228,7 @@ impl World {
                 (is_complete, is_killed),
                 (&mut verifier.rng, unit),
             );
+            let left = Left { is_rotten, ..left };
             verifier.verify(&left, &self.oracle, 0)?;
         }
         Ok(())
@@ -328,11 +330,11 @@ impl World {
         // Both are read in turn.
         self.read(volume, block)?;
         self.read(volume, block)?;
-        let mut is_right = [true; 2];
-        is_right[number] = false;
-        self.crash_with(is_right, verifier)?;
+        let is_right = [0, 1].map(|other| other != number);
+        let is_rotten = is_right.map(|is_right| !is_right);
+        self.crash_with((is_right, is_rotten), verifier)?;
         let repaired = self.log().repair().map_err(|error| error.to_string())?;
-        self.crash_with(is_right, verifier)?;
+        self.crash_with((is_right, is_rotten), verifier)?;
         match repaired {
             1 => self.read(volume, block).and(self.read(volume, block)),
             // It failed meanwhile, and is out.
