@@ -20,13 +20,6 @@ pub(super) fn device_of(
     way: Way,
 ) -> Result<Arc<dyn Device>> {
     let mut devices: Vec<_> = paths.iter().map(|path| open(path)).collect();
-    // Of a member that another process has nobody can say that it is gone.
-    let is_in_use = |device: &forebay_log::Result<Arc<dyn Device>>| {
-        matches!(device, Err(LogError::InUse { .. }))
-    };
-    if let Some(used) = devices.iter().position(is_in_use) {
-        return devices.swap_remove(used).map_err(of_log);
-    }
     let is_of_mirror = |device: &forebay_log::Result<Arc<dyn Device>>| {
         let device = device.as_ref();
         device.is_ok_and(|device| is_member(&**device).unwrap_or(false))
@@ -35,12 +28,28 @@ pub(super) fn device_of(
         // What is wrong with it the log says when it is opened.
         return devices.remove(0).map_err(of_log);
     }
-    if devices.len() > 2 || !devices.iter().any(is_of_mirror) {
-        return Err(ErrorKind::Options(format!(
+    let no_pair = || {
+        ErrorKind::Options(format!(
             "a pool on an SSD has one member, or two of a mirror, and {} were named that are no such two; name it alone",
             paths.len()
         ))
-        .into());
+    };
+    let is_alone = |device: &forebay_log::Result<Arc<dyn Device>>| {
+        let device = device.as_ref();
+        device.is_ok_and(|device| matches!(is_member(&**device), Ok(false)))
+    };
+    if devices.len() > 2 || devices.iter().any(is_alone) {
+        return Err(no_pair().into());
+    }
+    // Of a member that another process has nobody can say that it is gone.
+    let is_in_use = |device: &forebay_log::Result<Arc<dyn Device>>| {
+        matches!(device, Err(LogError::InUse { .. }))
+    };
+    if let Some(used) = devices.iter().position(is_in_use) {
+        return devices.swap_remove(used).map_err(of_log);
+    }
+    if !devices.iter().any(is_of_mirror) {
+        return Err(no_pair().into());
     }
     let mirror = MirrorDevice::open(devices, is_gone, way).map_err(of_log)?;
     Ok(Arc::new(mirror))
