@@ -2,7 +2,8 @@
 # Real programs on a disk, in memory and on files that Forebay buffers, in pools in memory and on an SSD; writes
 # target/apps/report.json and target/apps/report.html.
 #
-#   scripts/bench-apps.sh [--quick] [--only PROGRAM,…] [--places PLACE,…] [--rounds N] [--disk DIR] [--threads N]
+#   scripts/bench-apps.sh [--quick] [--only PROGRAM,…] [--places PLACE,…] [--rounds N] [--threads N]
+#                         [--disk DIR | --disk-delay-us N]
 #
 # PROFILE=checked builds without the link-time pass.
 set -euo pipefail

@@ -3,7 +3,7 @@
 # lost. Writes target/cluster/report.json and target/cluster/report.html. Needs root.
 #
 #   scripts/cluster.sh [--quick] [--only ENGINE,…] [--parts speed,kills,lost-pool] [--kinds KIND,…] [--rounds N]
-#                      [--kill-rounds N] [--seconds N] [--disk DIR]
+#                      [--kill-rounds N] [--seconds N] [--disk DIR | --disk-delay-us N]
 #
 # PROFILE=checked builds without the link-time pass.
 set -euo pipefail

@@ -1,6 +1,7 @@
 // Clients of HDFS for a program that is no Java: each connection is a client that asks for one thing after the other.
 //
-//   W KEY VERSION LENGTH\n + bytes   the file of the key, made anew for version 1, grows by these; hsync       ok\n
+//   W KEY VERSION LENGTH REPLICAS\n + bytes
+//                                    the file of the key, made anew for version 1, grows by these; hsync       ok\n
 //   R KEY\n                          all that the file has                                         LENGTH\n + bytes
 //   B KEY\n                          where the file's one block is             POOL NUMBER ADDRESS,ADDRESS\n, or -\n
 //   C\n                              all files that are being written are closed, also those whose writer failed; no
@@ -33,22 +34,21 @@ import org.apache.hadoop.io.IOUtils;
 
 public class Bridge {
     private static final int BUFFER_BYTES = 4096;
-    private static final long BLOCK_BYTES = 32 << 20;
+    /** Data nodes keep as much room free for each file that is being written; it is the least that there may be. */
+    private static final long BLOCK_BYTES = 1 << 20;
 
     private final DistributedFileSystem files;
-    private final short replicas;
     private final Map<String, FSDataOutputStream> open = new ConcurrentHashMap<>();
     /** Of which is not known that the name node closed them. */
     private final Set<String> unclosed = ConcurrentHashMap.newKeySet();
 
-    private Bridge(DistributedFileSystem files, short replicas) {
+    private Bridge(DistributedFileSystem files) {
         this.files = files;
-        this.replicas = replicas;
     }
 
-    /** ADDRESS PORT REPLICAS. Ends with its process. */
+    /** ADDRESS PORT. Ends with its process. */
     public static void main(String[] arguments) throws Exception {
-        Bridge bridge = new Bridge((DistributedFileSystem) FileSystem.get(new Configuration()), Short.parseShort(arguments[2]));
+        Bridge bridge = new Bridge((DistributedFileSystem) FileSystem.get(new Configuration()));
         try (ServerSocket server = new ServerSocket()) {
             server.bind(new InetSocketAddress(arguments[0], Integer.parseInt(arguments[1])));
             while (true) {
@@ -81,7 +81,7 @@ public class Bridge {
         try {
             switch (words[0]) {
                 case "W":
-                    write(words[1], Integer.parseInt(words[2]), bytes);
+                    write(words[1], Integer.parseInt(words[2]), Short.parseShort(words[4]), bytes);
                     say("ok", out);
                     break;
                 case "R":
@@ -103,7 +103,7 @@ public class Bridge {
         }
     }
 
-    private void write(String key, int version, byte[] bytes) throws IOException {
+    private void write(String key, int version, short replicas, byte[] bytes) throws IOException {
         FSDataOutputStream stream = null;
         try {
             stream = version == 1

@@ -7,6 +7,8 @@ use tempfile::TempDir;
 
 use forebay_harness::{Result, find_program};
 
+use crate::delayed::Delay;
+
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub rounds: usize,
@@ -58,6 +60,8 @@ pub struct Context {
     pub passthrough: PathBuf,
     pub own: PathBuf,
     pub disk: PathBuf,
+    /// Where the disk is not the machine's own.
+    pub disk_delay: Option<Delay>,
     pub memory: PathBuf,
     pub workshop: TempDir,
     pub pace: Pace,

@@ -7,8 +7,11 @@ mod account;
 mod cases;
 mod cluster;
 mod context;
+mod delayed;
 mod headline;
 mod judged;
+mod loop_files;
+mod machine;
 mod options;
 mod outcome;
 mod page;
@@ -33,6 +36,7 @@ use forebay_lab::elsewhere::PROCESSORS;
 
 use crate::cases::{CASES, Case};
 use crate::context::{Context, Pace};
+use crate::delayed::{DelayOption, DelayedDisk, declared};
 use crate::judged::{DISK_NUMBER, disk_fsync_ns};
 use crate::options::BenchOptions;
 use crate::outcome::Outcome;
@@ -51,6 +55,8 @@ const HELP_DEADLINE: Duration = Duration::from_secs(60);
 pub struct Arguments {
     #[command(flatten)]
     bench: BenchOptions,
+    #[command(flatten)]
+    delay: DelayOption,
     /// The plain mount to compare with
     #[arg(
         long,
@@ -73,7 +79,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let places = chosen_places(&arguments.places)?;
     let (cases, steps) = chosen(&arguments.bench.only, !arguments.places.is_empty())?;
-    let context = prepare(arguments)?;
+    let delay = arguments.delay.delay();
+    let delayed = delay.map(|delay| DelayedDisk::make(delay, &arguments.bench.memory));
+    let delayed = delayed.transpose()?;
+    let context = prepare(arguments, delayed.as_ref())?;
     let mut help = Command::new(&context.forebay);
     help.arg("help");
     let commands = output(&mut help, HELP_DEADLINE)?;
@@ -131,7 +140,7 @@ fn chosen_places(names: &[String]) -> Result<Vec<Place>> {
     Ok(chosen)
 }
 
-fn prepare(arguments: &Arguments) -> Result<Context> {
+fn prepare(arguments: &Arguments, delayed: Option<&DelayedDisk>) -> Result<Context> {
     let bench = &arguments.bench;
     let mut pace = Pace::new(bench.run.quick);
     pace.rounds = bench.rounds(pace.rounds);
@@ -142,7 +151,12 @@ fn prepare(arguments: &Arguments) -> Result<Context> {
         forebay: bench.subject.forebay()?,
         passthrough: std::path::absolute(&arguments.passthrough)?,
         own: std::env::current_exe()?,
-        disk: bench.disk()?.to_owned(),
+        disk: match delayed {
+            Some(delayed) => delayed.files(),
+            None => bench.disk()?,
+        }
+        .to_owned(),
+        disk_delay: arguments.delay.delay(),
         memory: bench.memory.clone(),
         workshop: temporary_folder(&bench.memory)?,
         pace,
@@ -271,6 +285,7 @@ impl Run<'_> {
         rows.extend(self.rows.iter().cloned());
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         rows.push(Row::new(PROCESSORS, processors as f64, "processors"));
+        let rows = declared(self.context.disk_delay, rows);
         let report = options.report("apps");
         rows::write(&report, &rows)?;
         let html = report.with_extension("html");
@@ -278,6 +293,9 @@ impl Run<'_> {
         match options.json {
             true => rows::print(&rows, true)?,
             false => print!("{}", judged::summary(headline::BARS, &rows)),
+        }
+        if let Some(delay) = self.context.disk_delay {
+            eprintln!("disk: {delay}; it is not this machine's own");
         }
         eprintln!("written to {} and {}", report.display(), html.display());
         match self.failures {

@@ -12,6 +12,7 @@ use forebay_harness::{
 use rustix::process::Signal;
 
 use crate::context::Context;
+use crate::loop_files::LoopFiles;
 use crate::outcome::Outcome;
 use crate::slow_disk::SlowDisk;
 use crate::worker::Task;
@@ -120,7 +121,7 @@ impl Place {
         if let Some(obstacle) = mount_obstacle().filter(|_| mounts) {
             return Some(obstacle.into());
         }
-        if let Some(obstacle) = SlowDisk::obstacle().filter(|_| self.is_on_slow_disk()) {
+        if let Some(obstacle) = LoopFiles::obstacle().filter(|_| self.is_on_slow_disk()) {
             return Some(obstacle);
         }
         match self {
@@ -160,7 +161,7 @@ impl<'a> Session<'a> {
             .then(|| SlowDisk::make(&context.memory))
             .transpose()?;
         let root = match (place, &slow_disk) {
-            (_, Some(slow)) => &slow.files(),
+            (_, Some(slow)) => &slow.root(),
             (Place::Tmpfs | Place::Raw, None) => &context.memory,
             _ => &context.disk,
         };

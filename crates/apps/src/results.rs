@@ -9,12 +9,14 @@ use crate::place::Place;
 use crate::rounds::Rounds;
 
 /// Which places are compared in `report.json`: the better one is hoped to be first.
-const COMPARISONS: [(Place, Place); 9] = [
+const COMPARISONS: [(Place, Place); 11] = [
     (Place::Preload, Place::Tmpfs),
     (Place::Mount, Place::Tmpfs),
     (Place::Preload, Place::Disk),
     (Place::Mount, Place::Disk),
     (Place::Tmpfs, Place::Disk),
+    (Place::Preload, Place::DiskUnsynced),
+    (Place::Mount, Place::DiskUnsynced),
     (Place::Mount, Place::Passthrough),
     (Place::MountSsd, Place::Disk),
     (Place::PreloadSsd, Place::Disk),
@@ -96,7 +98,7 @@ impl Results {
             .ratio_to(self.values(base, place)?)
     }
 
-    /// The rows of the report: each number in each place, and of rates the comparisons.
+    /// The rows of the report: each number in each place, and of rates the comparisons with what they were in single rounds.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for Metric { name, unit, values } in &self.metrics {
@@ -106,9 +108,9 @@ impl Results {
             }
             // Of rates alone more is better.
             for (place, base) in COMPARISONS.into_iter().filter(|_| unit.ends_with("/s")) {
-                if let Some(ratio) = self.ratio(name, place, base) {
+                if let Some((rounds, base_rounds)) = values.get(&place).zip(values.get(&base)) {
                     let row = format!("{name}_{}_vs_{}", place.name(), base.name());
-                    rows.push(Row::new(row, ratio, "x"));
+                    rows.extend(rounds.ratios_to(base_rounds).rows(&row, "x"));
                 }
             }
         }
@@ -146,7 +148,8 @@ mod tests {
         assert_eq!(value(&rows, "set_preload_vs_tmpfs"), Some(0.9));
         assert_eq!(value(&rows, "set_mount_vs_tmpfs"), None);
         assert_eq!(value(&rows, "set_p50_tmpfs"), Some(7.0));
-        assert_eq!(rows.len(), 4, "{rows:?}");
+        assert_eq!(value(&rows, "set_preload_vs_tmpfs_max"), Some(0.95));
+        assert_eq!(rows.len(), 6, "{rows:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_harness::median;
+use forebay_harness::{Row, median};
 
 /// By round.
 #[derive(Clone, Debug, Default)]
@@ -18,13 +18,29 @@ impl Rounds {
         median(self.0.values().copied().collect())
     }
 
-    /// The median of what this is of another in the rounds that both have.
-    pub fn ratio_to(&self, base: &Rounds) -> Option<f64> {
+    /// What this is of another in the rounds that both have.
+    pub fn ratios_to(&self, base: &Rounds) -> Rounds {
         let in_both = self.0.iter().filter_map(|(round, value)| {
             let base = base.0.get(round)?;
-            (*base > 0.0).then(|| value / base)
+            (*base > 0.0).then(|| (*round, value / base))
         });
-        median(in_both.collect())
+        Rounds(in_both.collect())
+    }
+
+    /// The median of these.
+    pub fn ratio_to(&self, base: &Rounds) -> Option<f64> {
+        self.ratios_to(base).median()
+    }
+
+    /// The rows of a number: the median, and of several rounds the least and the most; of none no row.
+    pub fn rows(&self, name: &str, unit: &str) -> Vec<Row> {
+        let median = self.median().map(|median| Row::new(name, median, unit));
+        let mut rows: Vec<Row> = median.into_iter().collect();
+        if let Some((least, most)) = self.range().filter(|_| self.count() > 1) {
+            rows.push(Row::new(format!("{name}_min"), least, unit));
+            rows.push(Row::new(format!("{name}_max"), most, unit));
+        }
+        rows
     }
 
     /// The least and the most.
@@ -59,5 +75,13 @@ mod tests {
             (Some(89.0), Some((1.0, 950.0)))
         );
         assert_eq!(ours.ratio_to(&Rounds::default()), None);
+        let rows = ours.ratios_to(&base).rows("a_vs_b", "x");
+        let told = rows.iter().map(|row| (row.name.as_str(), row.value));
+        let wanted = [
+            ("a_vs_b", Some(0.9)),
+            ("a_vs_b_min", Some(0.8)),
+            ("a_vs_b_max", Some(0.95)),
+        ];
+        assert_eq!(told.collect::<Vec<_>>(), wanted);
     }
 }

@@ -7,30 +7,22 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use forebay_harness::{LoopDevice, Result, find_program, must};
+use forebay_harness::Result;
 use forebay_serve::{BlockDevice, DeviceError, DiskMount, DiskOptions};
-use rustix::mount::UnmountFlags;
 use tempfile::TempDir;
 
 use forebay::{BackingStore, FaultyStore, MemoryStore, WriteRun};
+
+use crate::loop_files::LoopFiles;
 
 /// As much of it as is written takes memory.
 const DISK_BYTES: u64 = 2 << 30;
 const BLOCK_BYTES: u32 = 4096;
 /// What a read, a write or a flush takes at least, wherever it is: as a seek of an HDD of 7,200 rotations a minute.
 pub const REQUEST_DELAY: Duration = Duration::from_millis(4);
-const UNMOUNT_DEADLINE: Duration = Duration::from_secs(30);
-const UNMOUNT_PERIOD: Duration = Duration::from_millis(50);
-
-/// What it needs; each is looked for before anything is made.
-const PROGRAMS: [(&str, &str); 4] = [
-    ("mkfs.ext4", "e2fsprogs"),
-    ("losetup", "mount"),
-    ("mount", "mount"),
-    ("umount", "mount"),
-];
+const INODES: u32 = 16_384;
 
 /// The disk as a front end sees it. A write is durable when it is answered.
 struct Delayed(Arc<FaultyStore>);
@@ -72,7 +64,7 @@ impl BlockDevice for Delayed {
 /// The file system, empty when it is made.
 pub struct SlowDisk {
     disk: Arc<FaultyStore>,
-    looped: Option<LoopDevice>,
+    files: Option<LoopFiles>,
     served: Option<DiskMount>,
     /// Where the disk is served, and where the file system is mounted.
     folder: TempDir,
@@ -87,13 +79,6 @@ impl std::fmt::Debug for SlowDisk {
 }
 
 impl SlowDisk {
-    /// What this machine lacks for it.
-    pub fn obstacle() -> Option<String> {
-        let mut wanted = PROGRAMS.iter();
-        let missing = wanted.find(|(program, _)| find_program(program).is_none());
-        missing.map(|(program, package)| format!("needs {program} (Debian: {package})"))
-    }
-
     /// Makes it below the folder `memory`; it does not wait yet.
     ///
     /// Errors: it cannot be served or mounted here.
@@ -101,33 +86,25 @@ impl SlowDisk {
         let store = Arc::new(MemoryStore::new(DISK_BYTES));
         let mut slow = SlowDisk {
             disk: Arc::new(FaultyStore::new(store)),
-            looped: None,
+            files: None,
             served: None,
             folder: forebay_harness::temporary_folder(memory)?,
         };
         let front = slow.folder.path().join("front");
         std::fs::create_dir(&front)?;
-        std::fs::create_dir(slow.files())?;
+        std::fs::create_dir(slow.root())?;
         let device = Delayed(Arc::clone(&slow.disk));
         let options = DiskOptions::default();
         let served = DiskMount::new(device, &front, &options, || {})
             .map_err(|error| format!("{}: {error}", front.display()))?;
         let disk_path = served.disk_path();
         slow.served = Some(served);
-        let looped = LoopDevice::over(&disk_path, true)?;
-        let device = looped.device().to_owned();
-        slow.looped = Some(looped);
-        // All inodes at once: the kernel would make them later, while we measure.
-        let features = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-        must("mkfs.ext4", &["-q", "-N", "16384", "-E", features, &device])?;
-        let files = slow.files();
-        let files = files.to_string_lossy();
-        must("mount", &["-t", "ext4", "-o", "noatime", &device, &files])?;
+        slow.files = Some(LoopFiles::make(&disk_path, slow.root(), INODES)?);
         Ok(slow)
     }
 
     /// The root of the file system.
-    pub fn files(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.folder.path().join("files")
     }
 
@@ -138,28 +115,12 @@ impl SlowDisk {
         self.disk.delay_requests(Duration::ZERO);
         done
     }
-
-    /// The kernel may hold files of programs that were killed for a while longer.
-    fn unmount(&self) {
-        let began = Instant::now();
-        let files = self.files();
-        while rustix::mount::unmount(&files, UnmountFlags::empty()) == Err(rustix::io::Errno::BUSY)
-        {
-            if began.elapsed() > UNMOUNT_DEADLINE {
-                // What still has a file open loses it with its name.
-                let _ = rustix::mount::unmount(&files, UnmountFlags::DETACH);
-                return;
-            }
-            std::thread::sleep(UNMOUNT_PERIOD);
-        }
-    }
 }
 
 impl Drop for SlowDisk {
     fn drop(&mut self) {
         self.disk.delay_requests(Duration::ZERO);
-        self.unmount();
-        self.looped = None;
+        self.files = None;
         if let Some(served) = self.served.take() {
             // It fails where the kernel still has the loop device; then the end of the mount comes with the last user.
             let _ = served.unmount(true);
@@ -169,6 +130,8 @@ impl Drop for SlowDisk {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

@@ -87,7 +87,11 @@ impl Fault {
             forebay_files::mutants,
             |mutant: mutants::Mutant| match mutant {
                 // In memory there is nothing to be synced.
-                mutants::Mutant::FilesSyncWithoutPool => Subject::FilesSsd,
+                mutants::Mutant::FilesSyncWithoutPool
+                | mutants::Mutant::FilesRemovalUnsynced
+                | mutants::Mutant::FilesDirectorySyncWithoutPool
+                | mutants::Mutant::FilesSyncWithoutNames
+                | mutants::Mutant::FilesLeftUnsynced => Subject::FilesSsd,
                 _ => Subject::Files,
             }
         );

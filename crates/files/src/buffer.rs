@@ -317,6 +317,14 @@ impl FileBuffer {
         self.shared.volume.sync().map_err(from_pool)
     }
 
+    /// Every name so far survives a crash.
+    pub(crate) fn sync_names(&self) -> io::Result<()> {
+        match mutated(Mutant::FilesDirectorySyncWithoutPool) {
+            true => Ok(()),
+            false => self.shared.sync_names(),
+        }
+    }
+
     /// Drains everything and closes the pool. Files that are still open pass through from now on.
     ///
     /// # Errors

@@ -190,3 +190,55 @@ fn a_sync_of_what_was_written_to_a_pool_on_an_ssd_is_one_flush() {
     );
     assert_eq!(flushes(&rig, || sync(&other)), 0);
 }
+
+#[test]
+fn a_transaction_with_a_rollback_journal_costs_four_flushes_of_the_ssd() {
+    let rig = Rig::on_ssd_of(1024);
+    let buffer = rig.open().expect("open");
+    let folder = File::open(rig.directory.path()).expect("open");
+    let folder = buffer.directory(folder.into()).expect("directory");
+    let database = hot_file(&rig, &buffer);
+    database.write_at(0, &[1; 8 << 12], true).expect("write");
+    let name = OsStr::new("hot-journal");
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let journal = || {
+        let made = folder.open(name, flags, Mode::RUSR | Mode::WUSR);
+        buffer.adopt(made.expect("make").descriptor).expect("adopt")
+    };
+    for number in 0..8 {
+        let mut journal_now = None;
+        let begin = || {
+            let file = journal();
+            file.write_at(0, &[2; 512], false).expect("write");
+            for page in 0..3 {
+                file.write_at(512 + page * 4104, &[3; 4104], false)
+                    .expect("write");
+            }
+            journal_now = Some(file);
+        };
+        assert_eq!(flushes(&rig, begin), 0, "nobody asked for any");
+        let file = journal_now.expect("it was begun");
+        let sync = |file: &BufferedFile| file.sync(SyncKind::Data).expect("sync");
+        assert_eq!(flushes(&rig, || sync(&file)), 1, "transaction {number}");
+        let of_folder = || folder.sync().expect("sync");
+        assert_eq!(flushes(&rig, of_folder), 0, "the name was with it");
+        file.write_at(8, &[4; 4], false).expect("write");
+        assert_eq!(flushes(&rig, || sync(&file)), 1, "its header");
+        for page in 0..3 {
+            database
+                .write_at(page << 12, &[number; 4096], false)
+                .expect("write");
+        }
+        assert_eq!(flushes(&rig, || sync(&database)), 1, "the database");
+        drop(file);
+        let unlink = || folder.unlink(name).expect("unlink");
+        assert_eq!(flushes(&rig, unlink), 1, "before the name goes");
+    }
+    let free = rig.device().counters();
+    let again = || drop(journal());
+    assert_eq!(flushes(&rig, again), 0);
+    let of_folder = || folder.sync().expect("sync");
+    assert_eq!(flushes(&rig, of_folder), 1, "of a name that nothing synced");
+    assert_eq!(flushes(&rig, of_folder), 0);
+    assert!(rig.device().counters().since(&free).writes > 0);
+}

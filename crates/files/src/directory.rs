@@ -11,7 +11,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::buffer::FileBuffer;
-use crate::facts::SyncKind;
 use crate::file::{BufferedFile, Suspension};
 use crate::identity::FileIdentity;
 use crate::names::Renaming;
@@ -26,8 +25,9 @@ pub struct Opened {
     pub created: bool,
 }
 
-/// An open directory in which names change. Every change is made in the backing, and recorded so that
-/// it survives a crash when the call returns.
+/// An open directory in which names change. Every change is made in the backing and recorded. Over a pool in memory it survives a
+/// crash when the call returns; over one on an SSD so do removals and renames, and all before them, and a name that was added when a
+/// sync returns, of the directory or of any file.
 #[derive(Debug)]
 pub struct Directory {
     buffer: Arc<FileBuffer>,
@@ -298,11 +298,12 @@ impl Directory {
         })
     }
 
-    /// What replaces another file is durable before that is gone: many programs rely on it.
+    /// What replaces another file is durable before that is gone: many programs rely on it. The record of the rename, which is durable
+    /// before it is done, makes all durable that the pool has.
     fn save(&self, name: &OsStr) -> io::Result<()> {
         let known = self.file(name);
         match known.and_then(|stat| self.buffer.known(identity_of(&stat))) {
-            Some(file) => file.sync(SyncKind::Data),
+            Some(file) => file.sync_past_pool(),
             None => Ok(()),
         }
     }
@@ -316,12 +317,12 @@ impl Directory {
     /// are recorded before their calls return while the buffer is open.
     ///
     /// # Errors
-    /// The backing's own.
+    /// The backing's own, or the pool's.
     pub fn sync(&self) -> io::Result<()> {
         let identity = FileIdentity::of(&*self.descriptor)?;
         let unsynced = self.buffer.registry().unsynced(identity);
         if unsynced.is_none() && !self.buffer.names().is_over() {
-            return Ok(());
+            return self.buffer.sync_names();
         }
         // An O_PATH descriptor cannot be synced.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -331,7 +332,7 @@ impl Directory {
         if let Some(change) = unsynced {
             self.buffer.registry().synced(identity, change);
         }
-        Ok(())
+        self.buffer.sync_names()
     }
 }
 

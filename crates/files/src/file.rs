@@ -88,6 +88,11 @@ impl BufferedFile {
         self.content.sync(kind)
     }
 
+    /// As a sync of the data, but for what the pool has of it: a sync of the pool that follows makes all of it durable.
+    pub(crate) fn sync_past_pool(&self) -> io::Result<()> {
+        self.content.sync_past_pool(SyncKind::Data)
+    }
+
     /// Sets the size; what is gained reads as zeroes.
     ///
     /// # Errors

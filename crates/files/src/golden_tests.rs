@@ -15,7 +15,7 @@ use forebay::{Backing, BackingStore, MemoryStore, Pool, Region, Volume};
 use crate::cuts::{Cuts, SIDE_BYTES, read_owner, write_owner};
 use crate::facts::SyncKind;
 use crate::file::BufferedFile;
-use crate::metadata::{FileId, FileIds, LOG, MetadataArea, ROWS, SEGMENTS};
+use crate::metadata::{Durable, FileId, FileIds, LOG, MetadataArea, ROWS, SEGMENTS};
 use crate::page_cache::PageCache;
 use crate::segments::{Owner, SEGMENT_BLOCKS, SegmentTable, write_owner as write_segment};
 use crate::sizes::{Row, RowCut, SizeTable};
@@ -127,8 +127,11 @@ fn side() -> Arc<MemoryStore> {
     }
     transaction.commit().expect("commit");
     let log = MetadataArea::new(&volume, LOG);
-    log.write(&[(0, b"the first record"), (log.len() - 8, b"the last")])
-        .expect("write");
+    log.write(
+        &[(0, b"the first record"), (log.len() - 8, b"the last")],
+        Durable::AtOnce,
+    )
+    .expect("write");
     volume.flush().expect("flush");
     let cuts = Cuts::open(&side).expect("open");
     for (row, epoch) in MARKS {

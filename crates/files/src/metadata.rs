@@ -8,14 +8,14 @@
 //! 8 MiB       the namespace log
 //! ```
 //!
-//! Everything here is read and written in the cache's transactions, so each write of an area is
-//! durable and whole when it returns, and checked when it is read.
+//! Everything here is read and written in the cache's transactions, so each write of an area is whole, durable when [`Durable`] says, and
+//! checked when it is read. A power cut leaves a prefix of all writes.
 
 use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use forebay::Volume;
+use forebay::{Transaction, Volume};
 
 use crate::errors::from_pool;
 
@@ -42,6 +42,29 @@ const _: () = assert!(SEGMENTS.end <= LOG.start && LOG.end <= SEGMENT_BYTES_MIN)
 /// Which file, in the pool's tables and in the namespace log alike. Never used twice in a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct FileId(pub(crate) u64);
+
+/// When a write of metadata is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Durable {
+    /// When it returns, with all that was written before.
+    AtOnce,
+    /// When the pool is synced, or something later is durable at once. In a pool in memory that is no later.
+    AfterSync,
+}
+
+impl Durable {
+    /// Commits a transaction.
+    ///
+    /// # Errors
+    /// The pool's.
+    pub(crate) fn commit(self, transaction: Transaction<'_>) -> io::Result<()> {
+        let committed = match self {
+            Durable::AtOnce => transaction.commit(),
+            Durable::AfterSync => transaction.commit_unsynced(),
+        };
+        committed.map_err(from_pool)
+    }
+}
 
 /// A range of bytes of the metadata: small writes, each a transaction.
 #[derive(Clone, Debug)]
@@ -81,33 +104,33 @@ impl MetadataArea {
         Ok(())
     }
 
-    /// Writes all of these, each at its byte offset, or none: durable when this returns.
+    /// Writes all of these, each at its byte offset, or none.
     ///
     /// # Errors
     /// `EINVAL` outside the area or with more than a transaction holds; the pool's.
-    pub(crate) fn write(&self, writes: &[(u64, &[u8])]) -> io::Result<()> {
+    pub(crate) fn write(&self, writes: &[(u64, &[u8])], durable: Durable) -> io::Result<()> {
         let mut transaction = self.volume.begin();
         for (offset, bytes) in writes {
             let start = self.place(*offset, bytes.len())?;
             transaction.write_at(start, bytes).map_err(from_pool)?;
         }
-        transaction.commit().map_err(from_pool)
+        durable.commit(transaction)
     }
 
-    /// Makes a range read as zeroes, of at most a transaction: durable when this returns.
+    /// Makes a range read as zeroes, of at most a transaction.
     ///
     /// # Errors
     /// As [`MetadataArea::write`].
-    pub(crate) fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+    pub(crate) fn zero(&self, offset: u64, len_bytes: u64, durable: Durable) -> io::Result<()> {
         let start = self.place(offset, len_bytes as usize)?;
         let block_bytes = self.volume.block_size() as u64;
         if !start.is_multiple_of(block_bytes) || !len_bytes.is_multiple_of(block_bytes) {
-            return self.write(&[(offset, &vec![0; len_bytes as usize])]);
+            return self.write(&[(offset, &vec![0; len_bytes as usize])], durable);
         }
         let blocks = start / block_bytes..(start + len_bytes) / block_bytes;
         let mut transaction = self.volume.begin();
         transaction.discard(blocks).map_err(from_pool)?;
-        transaction.commit().map_err(from_pool)
+        durable.commit(transaction)
     }
 
     fn place(&self, offset: u64, len: usize) -> io::Result<u64> {
@@ -177,7 +200,8 @@ impl FileIds {
         raw[..8].copy_from_slice(&MAGIC);
         raw[8..12].copy_from_slice(&VERSION.to_le_bytes());
         raw[16..24].copy_from_slice(&bound.to_le_bytes());
-        self.header.write(&[(0, &raw)])
+        // Before any of them is used: what uses one is a later write.
+        self.header.write(&[(0, &raw)], Durable::AfterSync)
     }
 }
 
@@ -206,7 +230,8 @@ mod tests {
         let (_pool, volume) = small_volume();
         let area = MetadataArea::new(&volume, LOG);
         assert_eq!(area.len(), LOG.end - LOG.start);
-        area.write(&[(10, b"one"), (5000, b"two")]).expect("write");
+        area.write(&[(10, b"one"), (5000, b"two")], Durable::AtOnce)
+            .expect("write");
         let mut out = [0; 5];
         area.read(9, &mut out).expect("read");
         assert_eq!(&out, b"\0one\0");
@@ -214,7 +239,9 @@ mod tests {
         assert_eq!(&out, b"\0\0two");
         let end = area.len();
         for (offset, len) in [(end, 1), (end - 4, 5), (u64::MAX, 1)] {
-            let error = area.write(&[(offset, &vec![1; len])]).expect_err("outside");
+            let error = area
+                .write(&[(offset, &vec![1; len])], Durable::AtOnce)
+                .expect_err("outside");
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         }
     }

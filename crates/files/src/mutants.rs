@@ -5,6 +5,14 @@ forebay_pmem::define_mutants! {
     pub enum Mutant {
         /// The removal of a name is recorded after it is done.
         FilesNameRecordedAfter,
+        /// The removal of a name is done in the backing before its record is durable.
+        FilesRemovalUnsynced,
+        /// The sync of a directory leaves records of names where a power cut may take them.
+        FilesDirectorySyncWithoutPool,
+        /// The sync of a file that the pool has nothing of does the same.
+        FilesSyncWithoutNames,
+        /// A file that others may write has left the pool, and a power cut may bring it back.
+        FilesLeftUnsynced,
         /// Inodes are known by their numbers alone.
         FilesIdentityWithoutProof,
         /// The log is trimmed before the backing is synced.

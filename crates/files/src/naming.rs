@@ -31,6 +31,9 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// The backing's or the pool's: it still may.
     fn settle(&self, identity: FileIdentity, sync: &dyn Fn() -> io::Result<()>) -> io::Result<()>;
 
+    /// Whether the log says durably that the file has no name any more, so that recovery drops what the pool has of it.
+    fn is_removed(&self, id: FileId) -> bool;
+
     /// The pool has nothing of this file any more: neither data nor a size.
     fn left_pool(&self, id: FileId);
 }

@@ -122,6 +122,11 @@ impl Pages {
         self.count
     }
 
+    /// As many as their memory has room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// One of them.
     #[must_use]
     pub fn page(&self, number: usize) -> &[u8] {

@@ -1,8 +1,10 @@
 //! Where the files of an engine's member lie: a directory of its node, on what is to be measured. All of it but image and
 //! pool is gone with the node.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_harness::{Daemon, LoopDevice, PoolMedium, Result, TestEnv, must, output, wait_for};
@@ -10,6 +12,7 @@ use rustix::process::Signal;
 
 use crate::cluster::kind::Kind;
 use crate::cluster::node::{Node, end};
+use crate::delayed::{Delay, DelayedFile};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const TOOL_DEADLINE: Duration = Duration::from_secs(120);
@@ -40,6 +43,8 @@ pub struct Site {
     pub memory: PathBuf,
     /// Where images are.
     pub disk: PathBuf,
+    /// Each image is a delayed disk instead.
+    pub disk_delay: Option<Delay>,
     pub pool_bytes: u64,
 }
 
@@ -48,8 +53,12 @@ pub struct Site {
 pub struct Places {
     /// Of the disk.
     pub image: PathBuf,
+    /// What serves the image where the disk is a delayed one.
+    pub delayed: Option<Arc<DelayedFile>>,
     /// The pool, or the memory of a published design.
     pub pool: PathBuf,
+    /// Where it is noted which pool has the newest data of a delayed disk, whose file has no attributes.
+    pub marks: PathBuf,
     /// What programs print.
     pub log: PathBuf,
     /// Where the directory is, in the node.
@@ -61,22 +70,31 @@ pub struct Places {
 }
 
 impl Places {
-    /// Makes the folders of a member.
-    pub fn make(env: &TestEnv, number: usize) -> Result<Places> {
+    /// Makes the folders of a member, and its disk where that is a delayed one.
+    pub fn make(site: &Site, env: &TestEnv, number: usize) -> Result<Places> {
         let (disk, memory) = (
             env.disk().join(format!("n{number}")),
             env.path(&format!("n{number}")),
         );
-        let places = Places {
+        let mut places = Places {
             image: disk.join("disk.img"),
+            delayed: None,
             pool: memory.join("pool"),
+            marks: memory.join("marks"),
             log: memory.join("log"),
             brick: disk.join("brick"),
             data: disk.join("data"),
             served: disk.join("served"),
         };
-        for folder in [&memory, &places.brick, &places.data, &places.served] {
+        for folder in [&places.marks, &places.brick, &places.data, &places.served] {
             std::fs::create_dir_all(folder)?;
+        }
+        if let Some(delay) = site.disk_delay {
+            let front = memory.join("disk");
+            std::fs::create_dir(&front)?;
+            let delayed = DelayedFile::serve(delay, IMAGE_BYTES, &memory, &front)?;
+            places.image = delayed.path();
+            places.delayed = Some(Arc::new(delayed));
         }
         Ok(places)
     }
@@ -141,10 +159,17 @@ impl Brick {
 
     fn make_image(&self) -> Result<()> {
         let image = &self.places.image;
-        if image.exists() {
+        // A delayed one is there from the start, all hole.
+        if std::fs::metadata(image).is_ok_and(|found| found.blocks() > 0) {
             return Ok(());
         }
-        std::fs::File::create_new(image)?.set_len(IMAGE_BYTES)?;
+        let mut options = std::fs::File::options();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(image)?;
+        file.set_len(IMAGE_BYTES)?;
         let path = image.to_string_lossy();
         // As short as mkfs makes one: it is written round and round, and takes its size of a cache.
         let journal: &[&str] = match self.kind.has_journal() {
@@ -158,6 +183,9 @@ impl Brick {
     fn mount_image(&mut self, node: &Node, at: &Path) -> Result<()> {
         let mut device = LoopDevice::over(&self.places.image, true)?;
         self.note_loop(device.device());
+        if let Some(delayed) = &self.places.delayed {
+            delayed.count(device.device())?;
+        }
         mount(node, device.device(), at, self.kind)?;
         // The kernel keeps it until the last mount is gone.
         device.detach();
@@ -241,6 +269,9 @@ impl Brick {
 
     fn start_daemon(&mut self, env: &TestEnv, mut command: Command, trust: Trust) -> Result<()> {
         command.env("XDG_STATE_HOME", env.path("state"));
+        if self.places.delayed.is_some() {
+            command.env("FOREBAY_MARK_DIRECTORY", &self.places.marks);
+        }
         if trust == Trust::Nothing {
             command.arg("--accept-stale");
         }

@@ -102,16 +102,24 @@ const NATS: Known = Known {
     make: || Box::<Nats>::default(),
 };
 
+const fn hsync_case(name: &'static str, replicas: u8) -> Case {
+    Case {
+        name,
+        clients: 4,
+        unit: "records/s",
+        workload: Workload::Records { replicas },
+    }
+}
+
 const HDFS: Known = Known {
     name: "hdfs",
     title: "HDFS",
     programs: &["java", "the jars of HDFS"],
-    cases: &[Case {
-        name: "hdfs_hsync_r3",
-        clients: 4,
-        unit: "records/s",
-        workload: Workload::Records,
-    }],
+    cases: &[
+        hsync_case("hdfs_hsync_r3", 3),
+        hsync_case("hdfs_hsync_r2", 2),
+        hsync_case("hdfs_hsync_r1", 1),
+    ],
     costs: Some(&[]),
     killed_on: &[Kind::Mount, Kind::Serve],
     lost_on: &[Kind::Mount],

@@ -1,4 +1,4 @@
-//! HDFS with three replicas: a name node beside the clients, a data node on each of four nodes. A record is acknowledged when
+//! HDFS, with three replicas or fewer: a name node beside the clients, a data node on each of four nodes. A record is acknowledged when
 //! `hsync` returns: every data node of the file's pipeline has synced it then.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,6 @@ use crate::cluster::hosts::{CLIENT, Hosts, address, server};
 use crate::cluster::workload::Workload;
 
 const NODES: usize = 4;
-const REPLICAS: &str = "3";
 /// Of a data node.
 const DATA_STATUS_PORT: u16 = 9864;
 /// Where `scripts/setup.sh cluster` puts the jars, and the bridge beside them.
@@ -108,12 +107,7 @@ impl Hdfs {
     fn start_bridge(&mut self, hosts: &Hosts<'_>) -> Result<()> {
         let at = server(CLIENT, BRIDGE_PORT);
         let mut command = self.java(hosts, CLIENT, "256m")?;
-        command.args([
-            "Bridge",
-            &at.ip().to_string(),
-            &at.port().to_string(),
-            REPLICAS,
-        ]);
+        command.args(["Bridge", &at.ip().to_string(), &at.port().to_string()]);
         self.others
             .push(Daemon::start(&mut command, &hosts.env.log())?);
         let network = hosts.network()?;
@@ -191,7 +185,7 @@ impl Engine for Hdfs {
     }
 
     fn workload(&self) -> Workload {
-        Workload::Records
+        Workload::Records { replicas: 3 }
     }
 
     fn has_quorum(&self) -> bool {

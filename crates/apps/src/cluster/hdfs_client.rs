@@ -12,6 +12,8 @@ use crate::cluster::hosts::{CLIENT, server};
 use crate::cluster::workload::Workload;
 
 pub const BRIDGE_PORT: u16 = 9999;
+/// Of a file that asks for no other number.
+const REPLICAS: u8 = 3;
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -71,7 +73,11 @@ impl HdfsClient {
 impl Client for HdfsClient {
     fn write(&mut self, workload: Workload, key: &str, version: u32) -> Result<()> {
         let (_, bytes) = workload.written(key, version);
-        let line = format!("W {key} {version} {}\n", bytes.len());
+        let replicas = match workload {
+            Workload::Records { replicas } => replicas,
+            _ => REPLICAS,
+        };
+        let line = format!("W {key} {version} {} {replicas}\n", bytes.len());
         self.ask(&line, &bytes).map(drop)
     }
 

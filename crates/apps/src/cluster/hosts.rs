@@ -73,7 +73,7 @@ impl Hosts<'_> {
         };
         for number in 1..=count {
             hosts.hosts.push(Host {
-                places: Places::make(&hosts.env, number)?,
+                places: Places::make(site, &hosts.env, number)?,
                 node: None,
                 brick: None,
                 starts: 0,
@@ -187,8 +187,14 @@ impl Hosts<'_> {
         assert!(!self.is_alive(number));
         let places = self.places(number);
         if self.kind != Kind::Mount {
-            // A new image is made at the next start.
-            return Ok(std::fs::remove_file(&places.image)?);
+            // A new file system is made at the next start.
+            return match &places.delayed {
+                Some(delayed) => {
+                    std::fs::remove_dir_all(&places.marks)?;
+                    delayed.replace()
+                }
+                None => Ok(std::fs::remove_file(&places.image)?),
+            };
         }
         let mut command = Command::new("unshare");
         let (image, data) = (places.image.display(), places.data.display());

@@ -47,6 +47,7 @@ use crate::cluster::kind::{COST_KINDS, Kind, USUAL_KINDS};
 use crate::cluster::results::Results;
 use crate::cluster::speed::{Case, Pace};
 use crate::cluster::tally::Tally;
+use crate::delayed::{Delay, DelayOption, declared};
 use crate::options::BenchOptions;
 
 /// Of each node. Nothing is written back for want of room.
@@ -73,6 +74,8 @@ enum Part {
 pub struct Arguments {
     #[command(flatten)]
     bench: BenchOptions,
+    #[command(flatten)]
+    delay: DelayOption,
     /// Only these parts
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     parts: Vec<Part>,
@@ -182,6 +185,7 @@ fn site(arguments: &Arguments, counts_costs: bool) -> Result<Site> {
         laboratory,
         memory: bench.memory.clone(),
         disk: bench.disk()?.to_owned(),
+        disk_delay: arguments.delay.delay(),
         pool_bytes: POOL_BYTES,
     })
 }
@@ -381,6 +385,7 @@ impl Run<'_> {
         rows.extend(self.tally.rows());
         let failures = self.failures as f64;
         rows.push(Row::new("cluster_failures", failures, "failures"));
+        let rows = declared(self.site.disk_delay, rows);
         let report = options.report("cluster");
         rows::write(&report, &rows)?;
         let html = report.with_extension("html");
@@ -388,12 +393,16 @@ impl Run<'_> {
             rounds: self.rounds,
             seconds: self.time.as_secs(),
             is_quick: options.quick,
+            disk: self.site.disk_delay.map(Delay::told),
             complaints: &self.complaints,
         };
         page::page(&self.results, &self.tally, &rows, &told).write(&html)?;
         match options.json {
             true => rows::print(&rows, true)?,
             false => print!("{}", crate::judged::summary(headline::BARS, &rows)),
+        }
+        if let Some(delay) = self.site.disk_delay {
+            eprintln!("disk of each node: {delay}; it is not this machine's own");
         }
         eprintln!("written to {} and {}", report.display(), html.display());
         Ok(self.failures == 0)

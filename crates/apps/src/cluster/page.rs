@@ -8,8 +8,8 @@ use crate::cluster::paper;
 use crate::cluster::results::Results;
 use crate::cluster::tally::Tally;
 use crate::judged;
+use crate::machine;
 use crate::page::all_numbers;
-use crate::tpcc::machine;
 
 /// What there is to say of a run besides its numbers.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Told<'a> {
     pub rounds: usize,
     pub seconds: u64,
     pub is_quick: bool,
+    /// What there is to say of the disk where it is not the machine's own.
+    pub disk: Option<String>,
     /// What was left out, or failed.
     pub complaints: &'a [String],
 }
@@ -43,8 +45,8 @@ pub fn page(results: &Results, tally: &Tally, rows: &[Row], told: &Told<'_>) -> 
         });
     }
     let mut lead = vec![
-        "Distributed engines, unchanged, with Forebay under each member. Nodes are namespaces of one machine; its processors \
-         and its disk are shared by all of them. Ratios between kinds of bricks are the result, not the numbers."
+        "Distributed engines, unchanged, with Forebay under each member. Nodes are namespaces of one machine; its processors, \
+         and its disk where it is the machine's own, are shared by all of them. Ratios between kinds of bricks are the result, not the numbers."
             .to_owned(),
         format!(
             "In each round, {} here, an engine has a fresh cluster on each kind of brick, another one first; every case has {} s after a \
@@ -54,6 +56,8 @@ pub fn page(results: &Results, tally: &Tally, rows: &[Row], told: &Told<'_>) -> 
         ),
         machine::told(),
     ];
+    let disk = told.disk.as_ref();
+    lead.extend(disk.map(|disk| format!("Each node has a disk of its own. {disk}")));
     if told.is_quick {
         lead.push("A quick run: it shows that everything works, and measures little.".to_owned());
     }
@@ -234,6 +238,7 @@ mod tests {
             rounds: 1,
             seconds: 2,
             is_quick: true,
+            disk: Some("The disk is delayed.".into()),
             complaints: &complaints,
         };
         let html = page(&results, &Tally::default(), &results.rows(), &told).to_html();
@@ -242,6 +247,7 @@ mod tests {
             "Forebay mount",
             "no nats-server",
             "not judged",
+            "The disk is delayed.",
         ] {
             assert!(html.contains(wanted), "{wanted} in {html}");
         }

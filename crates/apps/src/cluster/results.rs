@@ -97,18 +97,14 @@ impl Results {
                     continue;
                 };
                 let row = format!("{name}_{}", kind.name());
-                rows.push(Row::new(row.clone(), rounds.median(), &*metric.unit));
-                let (least, most) = rounds.range().unzip();
-                if rounds.count() > 1 {
-                    rows.push(Row::new(format!("{row}_min"), least, &*metric.unit));
-                    rows.push(Row::new(format!("{row}_max"), most, &*metric.unit));
-                }
+                rows.extend(rounds.rows(&row, &metric.unit));
             }
             let pairs = COMPARISONS.into_iter().filter(|_| metric.is_compared);
             for (kind, base) in pairs {
-                if let Some(ratio) = self.ratio(name, (kind, base)) {
+                let pair = metric.by_kind.get(&kind).zip(metric.by_kind.get(&base));
+                if let Some((rounds, base_rounds)) = pair {
                     let row = format!("{name}_{}_vs_{}", kind.name(), base.name());
-                    rows.push(Row::new(row, ratio, "x"));
+                    rows.extend(rounds.ratios_to(base_rounds).rows(&row, "x"));
                 }
             }
         }

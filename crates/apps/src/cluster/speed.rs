@@ -100,7 +100,7 @@ fn measure_batch(
 
 fn measure(
     hosts: &Hosts<'_>,
-    engine: &dyn Engine,
+    engine: &mut dyn Engine,
     (case, first_client, pace): (&Case, usize, Pace),
     turn: &mut Turn,
 ) -> Result<()> {
@@ -128,6 +128,9 @@ fn measure(
         turn.complaints
             .push(format!("{name}: {failures} steps had no answer"));
     }
+    // What is still being written is not where a member has what is finished.
+    let all: Vec<usize> = hosts.numbers().collect();
+    engine.settle(hosts, &all)?;
     let mut client = engine.client_of(hosts, 1)?;
     let checked = check(&network, &mut client, case.workload, &done.manifest)?;
     let losses = checked.losses;

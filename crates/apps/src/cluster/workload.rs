@@ -11,8 +11,8 @@ pub enum Workload {
     /// Files as a mail server treats them: 8 KiB are written, 8 KiB appended, 4 KiB overwritten in place, and every second
     /// file is removed; a sync after each.
     Mail,
-    /// Records of 512 bytes, appended to one file after the other; a sync after each.
-    Records,
+    /// Records of 512 bytes, appended to one file of so many copies after the other; a sync after each.
+    Records { replicas: u8 },
     /// Files as a file server treats them: 16 KiB are written, 16 KiB appended, all is read, and every second file is removed; a
     /// sync after what is written.
     Fileserver,
@@ -90,7 +90,7 @@ impl Workload {
         match self {
             Workload::Puts | Workload::Overwrites => None,
             Workload::Mail => Some(MAIL_STEPS),
-            Workload::Records => Some(RECORDS),
+            Workload::Records { .. } => Some(RECORDS),
             Workload::Fileserver => Some(FILESERVER_STEPS),
             Workload::Webproxy => Some(WEBPROXY_STEPS),
         }
@@ -136,7 +136,7 @@ impl Workload {
             (Workload::Webproxy, _) => Some(bytes(key, version, WEBPROXY_BYTES)),
             (Workload::Puts, _) => Some(bytes(key, version, PUT_BYTES)),
             (Workload::Overwrites, _) => Some(bytes(key, version, OVERWRITE_BYTES)),
-            (Workload::Records, _) => {
+            (Workload::Records { .. }, _) => {
                 let records = (1..=version).map(|version| bytes(key, version, RECORD_BYTES));
                 Some(records.collect::<Vec<_>>().concat())
             }
@@ -159,7 +159,7 @@ impl Workload {
         match (self, version) {
             (Workload::Puts, _) => (0, bytes(key, version, PUT_BYTES)),
             (Workload::Overwrites, _) => (0, bytes(key, version, OVERWRITE_BYTES)),
-            (Workload::Records, _) => {
+            (Workload::Records { .. }, _) => {
                 let from = (version as usize - 1) * RECORD_BYTES;
                 (from, bytes(key, version, RECORD_BYTES))
             }
@@ -207,8 +207,9 @@ mod tests {
         assert_eq!(second[8192..], third[8192..]);
         assert_eq!(content(4), None);
         assert_ne!(mail.content("c0-5", 1), mail.content("c0-3", 1));
-        let (from, last) = Workload::Records.written("a", 3);
-        let all = Workload::Records.content("a", 3).expect("a file");
+        let records = Workload::Records { replicas: 3 };
+        let (from, last) = records.written("a", 3);
+        let all = records.content("a", 3).expect("a file");
         assert_eq!((from, &all[from..]), (1024, &last[..]));
     }
 
@@ -225,9 +226,10 @@ mod tests {
         assert!(Workload::Mail.is_promised(3) && !Workload::Mail.is_promised(4));
         assert_eq!(Workload::Mail.after_failure(5), 8);
         assert_eq!(Workload::Puts.after_failure(5), 6);
-        let record = step(Workload::Records, 203).expect("a record");
+        let records = Workload::Records { replicas: 3 };
+        let record = step(records, 203).expect("a record");
         assert_eq!((record.key.as_str(), record.version), ("c1-1", 4));
-        assert_eq!(Workload::Records.after_failure(203), 400);
+        assert_eq!(records.after_failure(203), 400);
     }
 
     #[test]

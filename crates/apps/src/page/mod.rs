@@ -8,8 +8,10 @@ mod slow_disk;
 use forebay_harness::{Page, Row, Section, Table};
 
 use crate::context::Context;
+use crate::delayed::Delay;
 use crate::headline;
 use crate::judged;
+use crate::machine;
 use crate::page::draw::{PLACES, STORES, by_place, chart};
 use crate::place::Place;
 use crate::results::Results;
@@ -41,6 +43,8 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
          file on that disk too. tmpfs is what a sync costs when it costs nothing; it survives nothing."
             .to_owned(),
     ];
+    lead.push(machine::told());
+    lead.extend(context.disk_delay.map(Delay::told));
     if pace.is_quick {
         lead.push("A quick run: it shows that everything works, and measures little.".to_owned());
     }

@@ -2,9 +2,9 @@
 
 use forebay_harness::{Chart, Page, Row, Section, Series, Table};
 
+use crate::machine;
 use crate::page::all_numbers;
 use crate::tpcc::contender::{CONTENDERS, Contender};
-use crate::tpcc::machine;
 use crate::tpcc::media_paper::{self, SAID, USERS};
 use crate::tpcc::medium::{MEDIA, Medium};
 use crate::tpcc::pace::Pace;

@@ -10,7 +10,6 @@ pub mod counters;
 mod drive;
 mod figure;
 mod load;
-pub mod machine;
 mod media_page;
 mod media_paper;
 mod medium;

@@ -270,6 +270,20 @@ impl Volume {
         either!(self, volume => volume.forget_blocks(blocks))
     }
 
+    // Hidden: for the file buffer.
+    /// As [`Volume::forget_blocks`], durable as [`Transaction::commit_unsynced`] says: until then a power cut brings the blocks back, dirty
+    /// where they were, so nobody else may write them in the backing.
+    ///
+    /// # Errors
+    /// As [`Volume::forget_blocks`].
+    #[doc(hidden)]
+    pub fn forget_blocks_unsynced(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
+        match &self.kind {
+            Kind::Memory(volume) => volume.forget_blocks(blocks),
+            Kind::Ssd(volume) => volume.forget_blocks_unsynced(blocks),
+        }
+    }
+
     /// Calls `visit` with each cached block and whether it is dirty, in no order; takes a look at every
     /// entry of the table. Exact where no other thread is at work.
     pub fn cached_blocks(&self, visit: impl FnMut(u64, bool)) {

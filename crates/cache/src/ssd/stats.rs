@@ -85,7 +85,7 @@ fn fill(stats: &mut Stats, log: &Log) {
     stats.incarnation = log.incarnation();
     stats.sequence = log.last_sequence();
     stats.poisoned = log.why_poisoned().is_some();
-    stats.dram_bytes = dram_bytes(stats.slots);
+    stats.dram_bytes = dram_bytes(stats.slots) + log.recent_bytes_max() as u64;
     stats.ssd = Some(SsdStats {
         groups: tallies.groups,
         commits: tallies.commits,

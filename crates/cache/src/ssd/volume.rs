@@ -166,11 +166,27 @@ impl SsdVolume {
     }
 
     pub(crate) fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
+        self.forget(blocks, Durable::AtOnce)
+    }
+
+    pub(crate) fn forget_blocks_unsynced(
+        &self,
+        blocks: impl IntoIterator<Item = u64>,
+    ) -> Result<()> {
+        self.forget(blocks, Durable::AfterSync)?;
+        self.0.shared.note_unsynced();
+        Ok(())
+    }
+
+    fn forget(&self, blocks: impl IntoIterator<Item = u64>, durable: Durable) -> Result<()> {
         // A closed pool says so, whatever the blocks are.
         drop(self.look_in()?);
         let ranges = joined(self.runs_of(blocks)?);
         // What is written while it waits goes as well, as if it was there before.
-        self.enter_with_room(|log| log.forget(self.number(), &ranges))
+        self.enter_with_room(|log| match durable {
+            Durable::AtOnce => log.forget(self.number(), &ranges),
+            Durable::AfterSync => log.forget_unsynced(self.number(), &ranges),
+        })
     }
 
     fn runs_of(&self, blocks: impl IntoIterator<Item = u64>) -> Result<Vec<Range<u64>>> {

@@ -3,6 +3,7 @@
 use super::backing::{Backing, History, Identities};
 use super::clock::Clock;
 use super::env::{MarkFolder, TestEnv, mark_place};
+use super::named::settles_names;
 use super::pool::{PoolImage, PoolMedium, PoolState};
 use super::script;
 use super::step::Step;
@@ -78,6 +79,10 @@ pub struct Incarnation {
     pub steps: Vec<Step>,
     /// What a crash in the midst of each step may leave too.
     in_part: Vec<Vec<Model>>,
+    /// After so many steps, the last of them by which names were durable: those that were added since may be lost.
+    settled: Vec<usize>,
+    /// Names are durable when they are acknowledged.
+    keeps_names: bool,
     /// The inodes' identities.
     pub identities: Identities,
 }
@@ -389,6 +394,7 @@ fn count_moments(env: &TestEnv, plan: &Plan) -> Result<u64, String> {
 pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
     let moments = count_moments(env, &plan)?;
     let has_short_log = plan.image.has_short_log;
+    let keeps_names = matches!(plan.image.pool, PoolImage::Memory(_));
     let machine = Machine::start(env, plan.image, plan.identities);
     let mut machine = machine.map_err(|error| error.to_string())?;
     let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments, has_short_log)));
@@ -398,6 +404,8 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
         models: Vec::new(),
         steps: Vec::new(),
         in_part: Vec::new(),
+        settled: Vec::new(),
+        keeps_names,
         identities: Identities::default(),
     };
     let mut rng = fastrand::Rng::with_seed(plan.seed ^ 0x5eed);
@@ -408,6 +416,7 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
         let found = machine.backing.tree().map_err(|error| error.to_string())?;
         verify(&plan.legal, &found)?;
         incarnation.models.push(Model::of(&found));
+        incarnation.settled.push(0);
         let mut worker = Worker::new(buffer, &env.root, &machine.backing);
         recorder.lock().next_step();
         let take = |incarnation: &mut Incarnation, worker: &mut Worker<'_>, step: Step| {
@@ -465,20 +474,34 @@ impl Incarnation {
         let acted = worker.act(&step, opened, model);
         acted.map_err(|error| format!("{step:?}: {error}"))?;
         worker.read_all(&after)?;
+        let last = self.settled.last().expect("there is a first one");
+        self.settled
+            .push(match self.keeps_names || settles_names(&step) {
+                true => self.models.len(),
+                false => *last,
+            });
         self.models.push(after);
         Ok(())
     }
 
-    /// What a crash at this moment may leave: what was acknowledged, or that with the step under way.
+    /// What a crash at this moment may leave: what was acknowledged, or that with the step under way; of the names that were added
+    /// since all were durable, the first ones.
     pub fn legal(&self, case: &Case, before: &[Model]) -> Vec<Model> {
         if case.done == 0 {
             return before.to_vec();
         }
         let last = &self.models[case.done - 1];
         let mut legal = vec![last.clone()];
-        legal.extend(self.models.get(case.done).cloned());
         let in_part = self.in_part.get(case.done - 1);
         legal.extend(in_part.into_iter().flatten().cloned());
+        let earlier = &self.models[self.settled[case.done - 1]..case.done - 1];
+        let mut lost = Vec::new();
+        for earlier in earlier.iter().filter(|one| one.names != last.names) {
+            lost.extend(legal.iter().map(|model| model.with_names_of(earlier)));
+        }
+        lost.dedup();
+        legal.extend(self.models.get(case.done).cloned());
+        legal.append(&mut lost);
         legal
     }
 }

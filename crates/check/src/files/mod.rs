@@ -9,6 +9,8 @@ mod env;
 mod incarnation;
 mod killed;
 mod mark;
+mod named;
+mod paths;
 mod pool;
 mod script;
 mod step;

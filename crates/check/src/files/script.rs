@@ -1,13 +1,13 @@
 //! What programs do to files, at random.
 
+use super::named::named;
+use super::paths::{free, path_of, pick, pick_any, pick_file, pick_with_mode};
 use super::step::{Space, Step};
 use forebay_files::SyncKind;
 use forebay_harness::files::{File, Id, Model, Thing};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Names are few, so that programs meet.
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// Files grow up to here.
 const FILE_BYTES_MAX: usize = 6 << 10;
 
@@ -28,7 +28,7 @@ const VALUE_BYTES_MAX: usize = 7 << 10;
 
 /// Draws what is done next; nothing if the dice show something that cannot be.
 pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
-    let phrase = match rng.u8(..66) {
+    let phrase = match rng.u8(..69) {
         0..=5 => cut_and_written(rng, model, open),
         6 | 7 => given_back(rng, model, open),
         8 | 9 => gathered(rng, model),
@@ -42,6 +42,7 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
         21 => recorded_again(rng, model, open),
         22 => program(rng, model),
         23 | 24 => filled(rng, model),
+        25..=27 => named(rng, model, open),
         _ => one(rng, model, open).map(|step| vec![step]),
     };
     phrase.unwrap_or_default()
@@ -67,7 +68,10 @@ fn given_back(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec
         Step::Append(file, bytes, true),
         Step::Suspend(file),
         Step::Truncate(file, rng.usize(..end)),
-        Step::Sync(file, SyncKind::Data),
+        match rng.bool() {
+            true => Step::Sync(file, SyncKind::Data),
+            false => Step::OthersSync(file),
+        },
     ])
 }
 
@@ -284,13 +288,6 @@ fn extend(rng: &mut fastrand::Rng, model: &Model, path: PathBuf) -> Step {
     Step::SetExtended(path, value)
 }
 
-/// A name of an open file.
-fn path_of(model: &Model, file: Id) -> Option<PathBuf> {
-    let mut names = model.names.iter();
-    let found = names.find(|(_, id)| **id == file);
-    found.map(|(path, _)| path.clone())
-}
-
 fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
     let step = match rng.u8(..52) {
         0..=2 => Step::Create(free(rng, model)?),
@@ -390,46 +387,6 @@ fn rename(rng: &mut fastrand::Rng, model: &Model) -> Option<Step> {
     Some(Step::Rename(from, to, false))
 }
 
-/// A name that nothing has.
-fn free(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
-    let directories: Vec<&Path> = std::iter::once(Path::new(""))
-        .chain(
-            model
-                .names
-                .keys()
-                .map(PathBuf::as_path)
-                .filter(|path| model.is_directory(path)),
-        )
-        .collect();
-    let path = rng.choice(&directories)?.join(rng.choice(NAMES)?);
-    (!model.names.contains_key(&path)).then_some(path)
-}
-
-fn pick_any(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
-    let paths: Vec<&PathBuf> = model.names.keys().collect();
-    rng.choice(&paths).map(|path| path.to_path_buf())
-}
-
-fn pick(rng: &mut fastrand::Rng, model: &Model, directory: bool) -> Option<PathBuf> {
-    let fits = |path: &&PathBuf| model.is_directory(path) == directory;
-    let paths: Vec<&PathBuf> = model.names.keys().filter(fits).collect();
-    rng.choice(&paths).map(|path| path.to_path_buf())
-}
-
-fn pick_with_mode(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
-    let has_mode = |id: &Id| !matches!(model.things[id], Thing::Link(_));
-    let paths = model.names.iter().filter(|(_, id)| has_mode(id));
-    let paths: Vec<&PathBuf> = paths.map(|(path, _)| path).collect();
-    rng.choice(&paths).map(|path| path.to_path_buf())
-}
-
-fn pick_file(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
-    let is_file = |id: &Id| matches!(model.things[id], Thing::File(_));
-    let paths = model.names.iter().filter(|(_, id)| is_file(id));
-    let paths: Vec<&PathBuf> = paths.map(|(path, _)| path).collect();
-    rng.choice(&paths).map(|path| path.to_path_buf())
-}
-
 /// What a step makes of the model once it is acknowledged. Returns the file it opened.
 pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
     if let Some(file) = changed_file(step) {
@@ -481,7 +438,7 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
                 model.sync_mode(*file);
             }
         }
-        Step::Drain(file) => model.file(*file).sync(),
+        Step::Drain(file) | Step::OthersSync(file) => model.file(*file).sync(),
         Step::SyncBacking => {
             model.sync_modes();
             for thing in model.things.values_mut() {

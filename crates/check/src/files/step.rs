@@ -40,6 +40,8 @@ pub enum Step {
     /// A value of the extended attribute; none removes it.
     SetExtended(PathBuf, Option<Vec<u8>>),
     Sync(Id, SyncKind),
+    /// Others sync a file that is theirs meanwhile: the buffer hears nothing of it.
+    OthersSync(Id),
     SyncDirectory(PathBuf),
     Drain(Id),
     /// Others use the file from now on, until `Resume`.

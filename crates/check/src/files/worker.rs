@@ -136,6 +136,10 @@ impl Worker<'_> {
                 self.buffer.directory(directory.into())?.sync()?;
             }
             Step::Sync(file, kind) => self.open[file].sync(*kind)?,
+            Step::OthersSync(file) => {
+                let file = self.open[file].identity();
+                self.backing.synced(Synced::Data(file));
+            }
             Step::Drain(file) => self.open[file].drain()?,
             Step::Suspend(file) => self.open[file].suspend()?,
             Step::Resume(file) => self.open[file].resume(),

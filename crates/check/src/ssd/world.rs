@@ -133,6 +133,8 @@ impl World {
             depth: script.depth,
             seed: Some(seed),
             zeroed_at_once_blocks: script.zeroed_at_once,
+            // What hides behind memory, and what memory has wrong.
+            keeps_recent: seed.is_multiple_of(2),
             ..Options::default()
         };
         let log = script.serve(open_pool(&device, &disks, options)?);
@@ -452,27 +454,6 @@ impl World {
             Err(LogError::Poisoned { .. }) if self.has_failed => Ok(Maintenance::None),
             Err(error) => Err(error.to_string()),
         }
-    }
-
-    /// The pool lets go of a volume, and somebody else writes one of its blocks.
-    fn forget(
-        &mut self,
-        (volume, block, seed): (u32, u64, u64),
-        verifier: &mut Verifier<'_>,
-    ) -> Result<(), String> {
-        self.end_turn();
-        self.drain(verifier)?;
-        if self.has_failed || self.log().write_back(volume).is_err() {
-            return Ok(());
-        }
-        match self.log().stage_forget(volume, 0, BLOCKS as u64) {
-            Ok(ticket) => self.note_join(ticket, &[]),
-            Err(LogError::NoRoom { .. }) => return self.make_room(verifier),
-            Err(error) => return Err(error.to_string()),
-        }
-        self.drain(verifier)?;
-        self.others_write(volume, block, seed);
-        Ok(())
     }
 
     /// Somebody else writes a block of a disk, of which the pool has nothing.

@@ -81,7 +81,7 @@ impl MediumMode {
   forebay create /mnt/pmem0/pool --member /mnt/pmem1/pool --size 64G --witness /srv/pool.witness
 
 The third one is a plain file, so it is a pool on an SSD: a log that is durable by that disk's own flush, survives a power loss, and \
-needs 21.4 bytes of memory for each 4 KiB. --medium page maps the file, page by page, as pools on plain files were before; so are \
+needs 29.4 bytes of memory for each 4 KiB. --medium page maps the file, page by page, as pools on plain files were before; so are \
 those that ask for what only a mapped pool has (further members, --redundancy, --block-size, --strict, --no-checksums), that are \
 smaller than 9 MiB, or lie on btrfs, bcachefs or ZFS, and create says so. \
 The last one is a mirror: what is acknowledged is on two members, and the pool goes on when one of them dies. \

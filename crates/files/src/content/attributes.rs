@@ -3,6 +3,7 @@
 use std::io;
 
 use super::Content;
+use crate::metadata::Durable;
 use crate::mutants::{Mutant, mutated};
 
 impl Content {
@@ -15,7 +16,7 @@ impl Content {
         let mut state = self.write_state();
         if !mutated(Mutant::FilesCapabilityBeforeData) {
             self.drain_locked(&mut state)?;
-            self.leave_pool(&mut state)?;
+            self.leave_pool(&mut state, Durable::AtOnce)?;
         }
         change()
     }

@@ -5,6 +5,8 @@ use std::io;
 use super::pooled::Pooled;
 use super::{Content, State, Suspender};
 use crate::errors::from_pool;
+use crate::metadata::Durable;
+use crate::mutants::{Mutant, mutated};
 use crate::page_cache::PageCache;
 
 /// Bytes that go to the page cache at once when a file is handed over.
@@ -71,7 +73,7 @@ impl Content {
         }
         self.drain_locked(state)?;
         self.target.check_handed_over()?;
-        self.leave_pool(state)
+        self.leave_pool(state, left_for_others())
     }
 
     /// Writes what the pool holds to the page cache, waiting for no disk and for no other file, and then
@@ -174,10 +176,17 @@ impl Content {
         self.read_state().is_unlinked
     }
 
-    /// The pool forgets the file without writing anything of it back.
+    /// The pool forgets the file, which has lost its last name, without writing anything of it back. Where the log says so, durably,
+    /// recovery would drop it as well, and a sync may make this durable at whatever time; where others took the name, recovery would
+    /// miss the file.
     pub(crate) fn abandon(&self) -> io::Result<()> {
         let mut state = self.write_state();
-        self.leave_pool(&mut state)
+        let is_recorded = |pooled: &Pooled| self.shared.naming.is_removed(pooled.id);
+        let durable = match state.pooled.as_ref().is_some_and(is_recorded) {
+            true => Durable::AfterSync,
+            false => Durable::AtOnce,
+        };
+        self.leave_pool(&mut state, durable)
     }
 
     /// Drains the file and makes the pool forget it, so that nothing is left of it but what the backing
@@ -188,6 +197,14 @@ impl Content {
             return Ok(());
         }
         self.drain_locked(&mut state)?;
-        self.leave_pool(&mut state)
+        self.leave_pool(&mut state, left_for_others())
+    }
+}
+
+/// Others may write a file that has left the pool: a power cut must not bring it back.
+fn left_for_others() -> Durable {
+    match mutated(Mutant::FilesLeftUnsynced) {
+        true => Durable::AfterSync,
+        false => Durable::AtOnce,
     }
 }

@@ -9,7 +9,7 @@ use super::pooled::Pooled;
 use super::{Content, State};
 use crate::block_map::BlockMap;
 use crate::errors::from_pool;
-use crate::metadata::SEGMENT_BLOCKS_SHIFT;
+use crate::metadata::{Durable, SEGMENT_BLOCKS_SHIFT};
 use crate::mutants::{Mutant, mutated};
 use crate::page_cache::PageCache;
 use crate::segments::{self, Owner};
@@ -17,8 +17,8 @@ use crate::sizes::{Row, RowCut};
 use crate::store::Mapping;
 
 impl Content {
-    /// Gives the file a row of the size table, durably, if it has none. False if it cannot have one, for
-    /// whatever reason: it has no name, or all rows are taken, or the pool refuses writes. The backing
+    /// Gives the file a row of the size table, if it has none: durable with whatever is written to it. False if it cannot have one,
+    /// for whatever reason: it has no name, or all rows are taken, or the pool refuses writes. The backing
     /// is then all that there is.
     pub(super) fn join_pool(&self, state: &mut State) -> bool {
         if state.pooled.is_none() && !state.is_unlinked {
@@ -55,7 +55,7 @@ impl Content {
         };
         let mut transaction = shared.volume.begin();
         let written = shared.sizes.write(&mut transaction, number, Some(&row));
-        let written = written.and_then(|()| transaction.commit().map_err(from_pool));
+        let written = written.and_then(|()| Durable::AfterSync.commit(transaction));
         if let Err(error) = written {
             shared.sizes.give(number);
             shared.naming.left_pool(id);
@@ -122,9 +122,9 @@ impl Content {
         }
     }
 
-    /// The pool forgets the file, durably: nothing of it is ever written to the backing again. Its
-    /// caller has drained it, or its data is not wanted any more.
-    pub(super) fn leave_pool(&self, state: &mut State) -> io::Result<()> {
+    /// The pool forgets the file: nothing of it is ever written to the backing again, from when that is `durable` on. Its caller has
+    /// drained it, and others may write it when this returns; or its last name is gone, durably, and no crash gives it its data.
+    pub(super) fn leave_pool(&self, state: &mut State, durable: Durable) -> io::Result<()> {
         state.is_hot = false;
         let Some(pooled) = &state.pooled else {
             return Ok(());
@@ -133,7 +133,9 @@ impl Content {
         let blocks = pooled.blocks.to_vec();
         if !mutated(Mutant::FilesBlocksKept) {
             let places = pooled.places(&blocks);
-            shared.volume.forget_blocks(places).map_err(from_pool)?;
+            // The transaction makes it durable with itself.
+            let forgotten = shared.volume.forget_blocks_unsynced(places);
+            forgotten.map_err(from_pool)?;
         }
         let mut transaction = shared.volume.begin();
         if !mutated(Mutant::FilesRowKept) {
@@ -142,7 +144,7 @@ impl Content {
         for (_, segment) in &pooled.segments {
             segments::write_owner(&mut transaction, *segment, None)?;
         }
-        transaction.commit().map_err(from_pool)?;
+        durable.commit(transaction)?;
         if let Some(cut) = self.target.cut() {
             self.target.forget_cut(cut);
         }

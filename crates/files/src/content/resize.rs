@@ -7,6 +7,7 @@ use rustix::fs::FallocateFlags;
 use super::pooled::Pooled;
 use super::{Content, State};
 use crate::errors::from_pool;
+use crate::metadata::Durable;
 use crate::mutants::{Mutant, mutated};
 use crate::page_cache::PageCache;
 use crate::sizes::{Row, RowCut};
@@ -168,7 +169,7 @@ impl Content {
         if !only_reserves {
             // What is in the pool would be in the way.
             self.drain_locked(&mut state)?;
-            self.leave_pool(&mut state)?;
+            self.leave_pool(&mut state, Durable::AtOnce)?;
         }
         self.target.allocate(mode, offset, len_bytes)?;
         if mode == FallocateFlags::KEEP_SIZE {

@@ -18,18 +18,34 @@ impl Content {
         self.unasked_bytes.store(0, Ordering::Relaxed);
         if self.needs_sync.load(Ordering::Acquire) {
             self.sync_past(kind)?;
-            if !self.has_more_in_pool() {
-                return Ok(());
+            if self.read_state().is_unlinked || !self.has_more_in_pool() {
+                return self.sync_names();
             }
         }
         self.sync_pooled()
     }
 
-    /// Whether the pool may have something that is to survive, and that the backing has not.
+    /// The first part of a sync alone.
+    pub(crate) fn sync_past_pool(&self, kind: SyncKind) -> io::Result<()> {
+        match self.needs_sync.load(Ordering::Acquire) {
+            true => self.sync_past(kind),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the pool may have something of it that is to survive, and that the backing has not.
     fn has_more_in_pool(&self) -> bool {
         let state = self.read_state();
         let has_any = state.pooled.is_some() || state.may_have_row;
-        has_any && !state.passes_through && !state.is_unlinked
+        has_any && !state.passes_through
+    }
+
+    /// What the pool has nothing of is durable in the backing: its name, and all before it, are too when this returns.
+    pub(super) fn sync_names(&self) -> io::Result<()> {
+        match mutated(Mutant::FilesSyncWithoutNames) {
+            true => Ok(()),
+            false => self.shared.sync_names(),
+        }
     }
 
     /// Makes durable what was written to the pool.

@@ -45,10 +45,11 @@ impl Content {
         }
         if state.passes_through {
             self.target.write_all_at(offset, data)?;
-            return match durable {
-                true => self.target.sync_data(),
-                false => Ok(()),
-            };
+            if durable {
+                self.target.sync_data()?;
+                self.sync_names()?;
+            }
+            return Ok(());
         }
         self.take_back(state)?;
         self.finish_cut(state)?;
@@ -74,10 +75,11 @@ impl Content {
             self.cut_back(state, size_before);
         }
         written?;
-        match durable && !is_pooled {
-            true => self.sync_backing_locked(state),
-            false => Ok(()),
+        if durable && !is_pooled {
+            self.sync_backing_locked(state)?;
+            self.sync_names()?;
         }
+        Ok(())
     }
 
     /// What a write that failed has put behind the end goes: its caller is told that nothing was written,

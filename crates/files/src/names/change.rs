@@ -17,7 +17,7 @@ use super::errors::NotBegun;
 use super::introduce::{Locked, Stop};
 use super::record::Record;
 use super::space::{NameSpace, PRIVILEGE_BITS, Seen};
-use crate::metadata::FileId;
+use crate::metadata::{Durable, FileId};
 use crate::mutants::{Mutant, mutated};
 
 impl<S: NameSpace> Names<S> {
@@ -137,11 +137,12 @@ impl<S: NameSpace> Names<S> {
             return Ok(false);
         };
         let outcome = Outcome::of(change, &after);
-        inner.tell(vec![Record::Attribute {
+        let record = Record::Attribute {
             id,
             changed,
             outcome,
-        }])?;
+        };
+        inner.tell(vec![record], Durable::AtOnce)?;
         let now_ns = self.space.now_ns();
         inner.attributes_since_ns.get_or_insert(now_ns);
         Ok(true)
@@ -213,7 +214,7 @@ impl<S: NameSpace> Names<S> {
                     "the pool is being closed and cannot say that these attributes count: sync again",
                 ));
             }
-            inner.tell(vec![Record::Settled { id }])?;
+            inner.tell(vec![Record::Settled { id }], Durable::AtOnce)?;
         }
         inner.loose.remove(&id);
         Ok(())

@@ -9,7 +9,7 @@ use super::errors::NotBegun;
 use super::record::Record;
 use super::space::{Identity, NameSpace, Place, Seen};
 use super::{Inner, Names};
-use crate::metadata::FileId;
+use crate::metadata::{Durable, FileId};
 use crate::mutants::{Mutant, mutated};
 
 /// So many directories are synced one by one before the whole backing is.
@@ -304,7 +304,7 @@ impl<S: NameSpace> Names<S> {
             let old = old.map(|place| Record::Unlink { id, place });
             let records = std::iter::once(Record::Link { id, place }).chain(old);
             let records: Vec<Record> = records.collect();
-            inner.tell(records)?;
+            inner.tell(records, Durable::AfterSync)?;
             return Ok(id);
         }
         if need == Need::Lasting && inner.must_sync(seen) {
@@ -328,7 +328,7 @@ impl<S: NameSpace> Names<S> {
         if mutated(Mutant::FilesNotIntroduced) {
             inner.learn(record)?;
         } else {
-            inner.tell(vec![record])?;
+            inner.tell(vec![record], Durable::AfterSync)?;
         }
         inner.introduced.insert(id);
         Ok(id)
@@ -357,7 +357,7 @@ impl<S: NameSpace> Names<S> {
             return Ok(());
         }
         let described = self.describe(&self.space.hold(directory, name)?, device)?;
-        inner.tell(described.clone())?;
+        inner.tell(described.clone(), Durable::AfterSync)?;
         inner.file_systems.insert(device, described);
         Ok(())
     }
@@ -380,7 +380,7 @@ impl Inner {
     fn introduce_again(&mut self, id: FileId) -> io::Result<()> {
         let ids = self.on_the_way(&[id]);
         if !ids.is_empty() {
-            self.tell(self.carried(&[id]))?;
+            self.tell(self.carried(&[id]), Durable::AfterSync)?;
             self.introduced.extend(ids);
         }
         Ok(())

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::media::{self, HALF_HEADER_BYTES, HalfHeader, Next, RECORD_BYTES_MAX, REMADE_BYTES_MAX};
 use super::record::Record;
+use crate::metadata::Durable;
 
 /// Where the log lies.
 pub(crate) trait LogArea: Send + Sync {
@@ -16,11 +17,10 @@ pub(crate) trait LogArea: Send + Sync {
     fn len_bytes(&self) -> u64;
     /// Reads from byte `offset`.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
-    /// Writes, whole or not at all, durably when it returns.
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Makes a range of at most [`PIECE_BYTES`] read as zeroes, durably when it returns; a crash may
-    /// leave part of it done.
-    fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()>;
+    /// Writes, whole or not at all. A crash leaves a prefix of all writes.
+    fn write(&self, offset: u64, bytes: &[u8], durable: Durable) -> io::Result<()>;
+    /// Makes a range of at most [`PIECE_BYTES`] read as zeroes; a crash may leave part of it done.
+    fn zero(&self, offset: u64, len_bytes: u64, durable: Durable) -> io::Result<()>;
 }
 
 /// How much is read, written or zeroed in one piece where it need not be whole. Halves are multiples.
@@ -79,22 +79,24 @@ impl Log {
     }
 
     /// Appends records in one transaction. `false` if there is no room: begin a new log first.
-    pub(crate) fn append(&mut self, records: &[Record]) -> io::Result<bool> {
+    pub(crate) fn append(&mut self, records: &[Record], durable: Durable) -> io::Result<bool> {
         let promised = promised(self.promised, records);
-        self.append_up_to(self.working_bytes().saturating_sub(promised), records)
+        let end = self.working_bytes().saturating_sub(promised);
+        self.append_up_to(end, records, durable)
     }
 
-    /// The same for what recovery cannot do without: it may use all room that there is.
+    /// The same for what recovery cannot do without: it may use all room that there is. Durable before recovery changes the backing.
     pub(crate) fn append_in_recovery(&mut self, records: &[Record]) -> io::Result<bool> {
-        self.append_up_to(self.half_bytes(), records)
+        self.append_up_to(self.half_bytes(), records, Durable::AtOnce)
     }
 
     /// The same for what it can do without.
     pub(crate) fn append_dispensable(&mut self, records: &[Record]) -> io::Result<bool> {
-        self.append_up_to(self.half_bytes().saturating_sub(self.promised), records)
+        let end = self.half_bytes().saturating_sub(self.promised);
+        self.append_up_to(end, records, Durable::AtOnce)
     }
 
-    fn append_up_to(&mut self, end: u64, records: &[Record]) -> io::Result<bool> {
+    fn append_up_to(&mut self, end: u64, records: &[Record], durable: Durable) -> io::Result<bool> {
         let mut bytes = std::mem::take(&mut self.buffer);
         bytes.clear();
         for (record, sequence) in records.iter().zip(self.next_sequence..) {
@@ -107,7 +109,7 @@ impl Log {
             let spoiled = self.spoiled.saturating_sub(self.tail);
             bytes.resize(len.max(spoiled) as usize, 0);
             let start = self.half * self.half_bytes() + self.tail;
-            done = self.area.write(start, &bytes);
+            done = self.area.write(start, &bytes, durable);
         }
         self.buffer = bytes;
         if let Err(error) = done {
@@ -141,11 +143,12 @@ impl Log {
         self.clear(start)?;
         let mut at = start + HALF_HEADER_BYTES as u64;
         for piece in bytes.chunks(PIECE_BYTES) {
-            self.area.write(at, piece)?;
+            self.area.write(at, piece, Durable::AfterSync)?;
             at += piece.len() as u64;
         }
         let header = HalfHeader::new(first_sequence);
-        self.area.write(start, &header.encode())?;
+        // The switch, durable with all that the half has: what it tells no more, the backing has.
+        self.area.write(start, &header.encode(), Durable::AtOnce)?;
         self.half = half;
         self.tail = len;
         self.promised = promised;
@@ -167,7 +170,8 @@ impl Log {
         }
         while used > 0 {
             used -= PIECE_BYTES as u64;
-            self.area.zero(start + used, PIECE_BYTES as u64)?;
+            self.area
+                .zero(start + used, PIECE_BYTES as u64, Durable::AfterSync)?;
         }
         Ok(())
     }
@@ -275,12 +279,12 @@ pub(crate) mod tests {
             Ok(())
         }
 
-        fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        fn write(&self, offset: u64, bytes: &[u8], _durable: Durable) -> io::Result<()> {
             self.0.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
             Ok(())
         }
 
-        fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        fn zero(&self, offset: u64, len_bytes: u64, _durable: Durable) -> io::Result<()> {
             self.0.lock().unwrap()[offset as usize..][..len_bytes as usize].fill(0);
             Ok(())
         }
@@ -308,7 +312,10 @@ pub(crate) mod tests {
         assert!(log.begin(&[record(1)]).unwrap());
         let mut expected = vec![record(1)];
         let mut number = 2;
-        while log.append(&[record(number), record(number + 1)]).unwrap() {
+        while log
+            .append(&[record(number), record(number + 1)], Durable::AtOnce)
+            .unwrap()
+        {
             expected.extend([record(number), record(number + 1)]);
             number += 2;
         }
@@ -317,7 +324,7 @@ pub(crate) mod tests {
         assert_eq!(records_of(&area), expected);
         let (mut log, _) = Log::open(area.clone()).unwrap();
         assert!(log.begin(&[record(5)]).unwrap());
-        assert!(log.append(&[record(6)]).unwrap());
+        assert!(log.append(&[record(6)], Durable::AtOnce).unwrap());
         assert_eq!(records_of(&area), [record(5), record(6)]);
         assert!(log.begin(&[]).unwrap());
         assert!(records_of(&area).is_empty());
@@ -352,7 +359,7 @@ pub(crate) mod tests {
             },
         };
         let mut made = 0;
-        while log.append(&[create(made)]).unwrap() {
+        while log.append(&[create(made)], Durable::AtOnce).unwrap() {
             made += 1;
         }
         assert!(made > 200, "{made}");

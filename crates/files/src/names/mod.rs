@@ -1,9 +1,10 @@
 //! Names that survive: every change of names is recorded in the pool, and recovery brings the backing
 //! to what was acknowledged, whatever part of the changes it kept.
 //!
-//! What removes something is recorded *before* it is done (and taken back if it cannot be), everything
-//! else right after; one operation at a time, so that at most one is in flight when the power fails,
-//! and that one may have happened or not. An inode is introduced to the log, with the directories on
+//! What removes something is recorded *before* it is done, durably with all records before it (and taken back if it cannot be),
+//! everything else right after; one operation at a time. Over a pool on an SSD names that were added wait for a sync, or for the next
+//! removal: a power cut leaves a prefix of the records, and whatever the backing kept beyond it is names that were added, of which
+//! the log says nothing. Else at most one operation is in flight when the power fails, and that one may have happened or not. An inode is introduced to the log, with the directories on
 //! the way to it, before anything happens to it. Attributes are recorded as they are after a change. After a mere kill, in
 //! the same mounting of the backing, names and attributes are as programs left them and stay so.
 
@@ -62,7 +63,7 @@ use space::NameSpace;
 pub(crate) use space::Renaming;
 use table::Table;
 
-use crate::metadata::FileId;
+use crate::metadata::{Durable, FileId};
 
 /// Draws an id that nothing ever had.
 pub(crate) type DrawId = Box<dyn Fn() -> io::Result<FileId> + Send>;
@@ -259,6 +260,13 @@ impl<S: NameSpace> Names<S> {
         inner.forget_if_gone(id);
     }
 
+    /// Whether the log says that the inode has no name any more, which is durable: removals are when they are recorded.
+    pub(crate) fn is_removed(&self, id: FileId) -> bool {
+        let inner = self.lock();
+        let is_gone = |node: &table::Node| node.names.is_empty() && !node.displaced;
+        inner.table.node(id).is_none_or(is_gone)
+    }
+
     /// Whether the inode was made here since the log began.
     pub(crate) fn has_made(&self, identity: &space::Identity) -> bool {
         let inner = self.lock();
@@ -287,26 +295,26 @@ impl<S: NameSpace> Names<S> {
 }
 
 impl Inner {
-    /// Records are durable when this returns, and so is what they say.
+    /// Records names that were added: a sync makes them durable.
     fn commit(&mut self, records: Vec<Record>) -> io::Result<()> {
-        self.write(&records)?;
+        self.write(&records, Durable::AfterSync)?;
         records
             .into_iter()
             .try_for_each(|record| self.learn(record))
     }
 
     /// The same of what no change of the backing is waiting for: where it cannot be recorded, all else goes on.
-    fn tell(&mut self, records: Vec<Record>) -> io::Result<()> {
-        self.append(&records)?;
+    fn tell(&mut self, records: Vec<Record>, durable: Durable) -> io::Result<()> {
+        self.append(&records, durable)?;
         records
             .into_iter()
             .try_for_each(|record| self.learn(record))
     }
 
-    /// Records are durable when this returns; the table does not know of them. Nothing is appended that could not be read
+    /// Records, of which the table does not know. Nothing is appended that could not be read
     /// again: the table has what the log says, so what fits the one fits the other.
-    fn write(&mut self, records: &[Record]) -> io::Result<()> {
-        let error = match self.append(records) {
+    fn write(&mut self, records: &[Record], durable: Durable) -> io::Result<()> {
+        let error = match self.append(records, durable) {
             Err(error) if self.broken.is_none() => error,
             appended => return appended,
         };
@@ -318,7 +326,7 @@ impl Inner {
         Err(error)
     }
 
-    fn append(&mut self, records: &[Record]) -> io::Result<()> {
+    fn append(&mut self, records: &[Record], durable: Durable) -> io::Result<()> {
         if records.is_empty() || self.is_over {
             return Ok(());
         }
@@ -327,7 +335,11 @@ impl Inner {
             .check_all(records)
             .map_err(|found| refused(&found))?;
         let is_for_next = self.is_for_next_log(records);
-        if !self.log.append(records)? {
+        let durable = match records.iter().any(|record| self.table.frees_place(record)) {
+            true => Durable::AtOnce,
+            false => durable,
+        };
+        if !self.log.append(records, durable)? {
             return Err(no_room());
         }
         self.has_changes |= records.iter().any(is_change);

@@ -7,11 +7,11 @@ use super::introduce::{Locked, Need, Stop};
 use super::record::Record;
 use super::space::{Creation, KIND_BITS, NameSpace, Place, Renaming, Seen};
 use super::{Inner, Names};
-use crate::metadata::FileId;
+use crate::metadata::{Durable, FileId};
 use crate::mutants::{Mutant, mutated};
 
 impl<S: NameSpace> Names<S> {
-    /// `make` makes an inode of this name in the directory; it is recorded when this returns.
+    /// `make` makes an inode of this name in the directory; it is recorded when this returns, durable after a sync of the pool.
     ///
     /// # Errors
     /// `make`'s, the backing's or the pool's.
@@ -289,7 +289,8 @@ impl Inner {
 
     /// What takes a name away is recorded before it is done. Afterwards a crash could leave an inode
     /// where the log does not look for it, or none, and no trace of what it was: neither the state
-    /// before nor the one after could be made.
+    /// before nor the one after could be made. So the record is durable before, and with it all that were before: what the backing
+    /// may be ahead of the log by is names that were added. That it is taken back is durable as well: else a crash would carry it out.
     fn displace(
         &mut self,
         record: Record,
@@ -299,9 +300,13 @@ impl Inner {
             perform()?;
             return self.commit(vec![record]);
         }
-        self.write(std::slice::from_ref(&record))?;
+        let durable = match mutated(Mutant::FilesRemovalUnsynced) {
+            true => Durable::AfterSync,
+            false => Durable::AtOnce,
+        };
+        self.write(std::slice::from_ref(&record), durable)?;
         if let Err(error) = perform() {
-            self.write(&[Record::Abort])?;
+            self.write(&[Record::Abort], Durable::AtOnce)?;
             return Err(error);
         }
         self.learn(record)

@@ -14,7 +14,7 @@ use super::real::{KeepDescriptor, link_of};
 use super::reconcile::{Outcome, Reconciled};
 use super::{Names, RealSpace};
 use crate::identity::FileIdentity;
-use crate::metadata::{FileId, MetadataArea};
+use crate::metadata::{Durable, FileId, MetadataArea};
 use crate::naming::{Found, NamesRecovery, Naming, WithoutData};
 use crate::observe;
 
@@ -43,12 +43,12 @@ impl LogArea for MetadataArea {
         MetadataArea::read(self, offset, out)
     }
 
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        MetadataArea::write(self, &[(offset, bytes)])
+    fn write(&self, offset: u64, bytes: &[u8], durable: Durable) -> io::Result<()> {
+        MetadataArea::write(self, &[(offset, bytes)], durable)
     }
 
-    fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
-        MetadataArea::zero(self, offset, len_bytes)
+    fn zero(&self, offset: u64, len_bytes: u64, durable: Durable) -> io::Result<()> {
+        MetadataArea::zero(self, offset, len_bytes, durable)
     }
 }
 
@@ -69,6 +69,10 @@ impl Naming for Arc<RealNames> {
 
     fn settle(&self, identity: FileIdentity, sync: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         RealNames::settle(self, number_of(identity), sync)
+    }
+
+    fn is_removed(&self, id: FileId) -> bool {
+        RealNames::is_removed(self, id)
     }
 
     fn left_pool(&self, id: FileId) {

@@ -383,6 +383,17 @@ impl Table {
         Ok(self.nodes.get_mut(&id).expect("it is known"))
     }
 
+    /// Whether it takes a place from what the log has there: a removal, or a name where others have removed or moved what had it.
+    pub(crate) fn frees_place(&self, record: &Record) -> bool {
+        match record {
+            Record::Unlink { .. } => true,
+            Record::Introduce { id, place, .. }
+            | Record::Create { id, place, .. }
+            | Record::Link { id, place } => self.at(place).is_some_and(|before| before != *id),
+            _ => false,
+        }
+    }
+
     fn name(&mut self, id: FileId, place: &Place) {
         if let Some(before) = self.places.insert(place.clone(), id)
             && before != id

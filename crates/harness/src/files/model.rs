@@ -312,6 +312,16 @@ impl Model {
         }
     }
 
+    /// The same without the names that were added since.
+    #[must_use]
+    pub fn with_names_of(&self, earlier: &Model) -> Model {
+        let mut model = self.clone();
+        model
+            .names
+            .retain(|path, id| earlier.names.get(path) == Some(id));
+        model
+    }
+
     /// What has no name is no more, unless it is open.
     pub fn forget_nameless(&mut self, is_open: impl Fn(Id) -> bool) {
         let Model { names, things, .. } = self;

@@ -9,7 +9,9 @@ use crate::device::Device;
 use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::page::PAGE_BYTES;
-use crate::state::{LiveCounts, Pending, Progress, Repairs, Settled, Table, Versions, Zeroed};
+use crate::state::{
+    LiveCounts, Pending, Progress, Recent, Repairs, Settled, Table, Versions, Zeroed,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -30,6 +32,8 @@ pub struct Options {
     /// disk that has to be written with zeroes is done with that in a second or two. So many dirty blocks of a volume that is behind go in
     /// one turn, too.
     pub zeroed_at_once_blocks: u64,
+    /// Whether the blocks that were written last are kept in memory for reads.
+    pub keeps_recent: bool,
     /// Whether `create` makes a pool for tests; what is there says it when the pool is opened.
     pub is_test: bool,
 }
@@ -42,6 +46,7 @@ impl Default for Options {
             seed: None,
             segment_pages: None,
             zeroed_at_once_blocks: (64 << 20) / PAGE_BYTES as u64,
+            keeps_recent: true,
             is_test: false,
         }
     }
@@ -78,6 +83,7 @@ pub(crate) struct State {
     pub(crate) live: LiveCounts,
     pub(crate) versions: Versions,
     pub(crate) pending: Pending,
+    pub(crate) recent: Recent,
     /// The next element's.
     pub(crate) next_sequence: u64,
     pub(crate) next_group: u64,
@@ -201,6 +207,11 @@ impl Log {
     /// Blocks that it can hold at most.
     pub fn blocks_max(&self) -> usize {
         self.geometry.blocks_max()
+    }
+
+    /// Bytes of memory that the blocks take at most that were written last.
+    pub fn recent_bytes_max(&self) -> usize {
+        self.lock().recent.bytes_max()
     }
 
     /// Most blocks of a transaction, and most elements.

@@ -69,7 +69,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
             break (loads, volumes);
         }
     };
-    let state = State::replayed(geometry, &loads);
+    let state = State::replayed(geometry, &loads, &options);
     let mut log = Log {
         device: device.clone(),
         uuid,

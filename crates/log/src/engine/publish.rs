@@ -1,7 +1,7 @@
 //! Publishing: what is durable, or written for callers that asked for no more, becomes what readers see, in the order of the sequences.
 
 use super::core::{Log, State};
-use super::group::{InFlight, Settles};
+use super::group::{Group, InFlight, Settles};
 use super::waiter::{Outcome, Waiter};
 use crate::media::{Element, Shape};
 use crate::mutants::{Mutant, mutated};
@@ -83,6 +83,7 @@ impl State {
             points,
             ..
         } = flight;
+        self.remember(&group);
         let members = group.members.iter();
         let mut elements: Vec<(Element, u64)> = members
             .flat_map(|one| one.elements.iter().copied().zip(one.first_sequence..))
@@ -110,6 +111,23 @@ impl State {
         };
         let waiters = group.members.into_iter().map(|one| one.waiter);
         waiters.map(|waiter| (waiter, outcome)).collect()
+    }
+
+    /// Its blocks are likely to be asked for soon.
+    fn remember(&mut self, group: &Group) {
+        if group.has_header() {
+            self.recent.begin_segment(group.segment);
+        }
+        for member in &group.members {
+            let mut elements = member.elements.iter();
+            let first = elements.find_map(|element| match element.shape {
+                Shape::Block { page, .. } => Some(page),
+                Shape::Zero { .. } | Shape::Gone { .. } => None,
+            });
+            if let Some(first) = first {
+                self.recent.add(first, &member.pages);
+            }
+        }
     }
 
     /// What is durable with a group whose write has returned, and the flushes around it.

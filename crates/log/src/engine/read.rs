@@ -5,7 +5,7 @@ use crate::error::{LogError, Result};
 use crate::media::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::page::PAGE_BYTES;
-use crate::state::Entry;
+use crate::state::{Entry, RecentBlock};
 
 /// Where a block was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Found {
 
 enum Place {
     Page(Entry),
+    /// The same, in memory still.
+    Recent(RecentBlock, Entry),
     Zeroes,
     Backing,
 }
@@ -39,7 +41,10 @@ impl Reading {
         let place = match state.table.get(key) {
             Some(entry) => {
                 state.table.mark_used(key);
-                Place::Page(entry)
+                match state.recent.get(entry.page) {
+                    Some(block) => Place::Recent(block, entry),
+                    None => Place::Page(entry),
+                }
             }
             None if state.zeroed.get(key).is_some() => Place::Zeroes,
             None => Place::Backing,
@@ -65,11 +70,11 @@ impl Reading {
         loaded.map(|()| Some(self.found()))
     }
 
-    /// The page that has it, if one has.
+    /// The page that it is to be read from, if there is one.
     pub(super) fn entry(&self) -> Option<Entry> {
         match self.place {
             Place::Page(entry) => Some(entry),
-            Place::Zeroes | Place::Backing => None,
+            Place::Recent(..) | Place::Zeroes | Place::Backing => None,
         }
     }
 
@@ -83,7 +88,7 @@ impl Reading {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         match self.place {
-            Place::Page(entry) => entry.is_clean(),
+            Place::Page(entry) | Place::Recent(_, entry) => entry.is_clean(),
             Place::Zeroes => false,
             Place::Backing => true,
         }
@@ -105,7 +110,7 @@ impl Reading {
     #[must_use]
     pub fn found(&self) -> Found {
         match self.place {
-            Place::Page(_) => Found::Cached,
+            Place::Page(_) | Place::Recent(..) => Found::Cached,
             Place::Zeroes => Found::Zeroes,
             Place::Backing => Found::Backing,
         }
@@ -153,6 +158,14 @@ impl Log {
                 Ok(())
             }
             Place::Page(entry) => self.load_entry(*entry, out),
+            Place::Recent(recent, entry) => {
+                out.copy_from_slice(recent.bytes());
+                match entry.has_bytes(out) {
+                    true => Ok(()),
+                    // The device has it as it was written.
+                    false => self.load_entry(*entry, out),
+                }
+            }
             Place::Backing => {
                 let Some(backing) = self.backing(volume) else {
                     return Err(LogError::Transaction(format!(

@@ -1,22 +1,23 @@
 //! Replaying: the state that the segments which count make, oldest first, the newest version of each block last.
 
-use super::core::State;
+use super::core::{Options, State};
 use super::load::Loads;
 use crate::media::{Element, Geometry};
 use crate::mutants::{Mutant, mutated};
-use crate::state::{LiveCounts, Pending, Progress, Settled, Table, Versions, Zeroed};
+use crate::state::{LiveCounts, Pending, Progress, Recent, Settled, Table, Versions, Zeroed};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 impl State {
     /// What the log knows when it opens.
-    pub(crate) fn replayed(geometry: Geometry, loads: &Loads) -> State {
+    pub(crate) fn replayed(geometry: Geometry, loads: &Loads, options: &Options) -> State {
         let mut state = State {
             table: Table::new(geometry.blocks_max()),
             zeroed: Zeroed::default(),
             live: LiveCounts::new(geometry),
             versions: Versions::new(),
             pending: Pending::default(),
+            recent: Recent::new(geometry, options.keeps_recent),
             next_sequence: loads.next_sequence,
             next_group: loads.next_group,
             next_segment: loads.next_segment,

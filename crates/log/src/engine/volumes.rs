@@ -151,7 +151,20 @@ impl Log {
         }
         // Nothing is being written to the backing until they are gone.
         let _alone = self.maintain();
-        self.forget_alone(volume, ranges, (Class::Usual, Gone::All))
+        self.forget_alone(volume, ranges, (Class::Usual, Gone::All), false)
+    }
+
+    /// As [`Log::forget`], durable as [`Log::commit_unsynced`] says: after a power cut before that the blocks may be there again, dirty
+    /// where they were.
+    ///
+    /// # Errors
+    /// As those of [`Log::forget`].
+    pub fn forget_unsynced(&self, volume: u32, ranges: &[(u64, u64)]) -> Result<()> {
+        for (block, count) in ranges {
+            check(volume, *block, *count)?;
+        }
+        let _alone = self.maintain();
+        self.forget_alone(volume, ranges, (Class::Usual, Gone::All), true)
     }
 
     fn forget_alone(
@@ -159,6 +172,7 @@ impl Log {
         volume: u32,
         ranges: &[(u64, u64)],
         (class, what): (Class, Gone),
+        is_unsynced: bool,
     ) -> Result<()> {
         for some in ranges.chunks(self.geometry.group_elements_max()) {
             let elements = some.iter().map(|(block, count)| Element {
@@ -173,7 +187,7 @@ impl Log {
                 elements: elements.collect(),
                 pages: Arc::new(Pages::zeroed(0)),
                 is_fill: false,
-                is_unsynced: false,
+                is_unsynced,
             };
             let mut state = self.lock();
             if what == Gone::Clean {
@@ -212,7 +226,7 @@ impl Log {
                 return Err(self.no_room());
             }
         }
-        let gone = self.forget_alone(volume, &ranges, (Class::Rescue, Gone::Clean));
+        let gone = self.forget_alone(volume, &ranges, (Class::Rescue, Gone::Clean), false);
         self.lock().rescue = None;
         gone
     }

@@ -2,6 +2,7 @@
 
 mod pending;
 mod progress;
+mod recent;
 mod repairs;
 mod segments;
 mod settled;
@@ -11,6 +12,7 @@ mod zeroed;
 
 pub(crate) use pending::{Newest, Pending};
 pub(crate) use progress::Progress;
+pub(crate) use recent::{Recent, RecentBlock};
 pub(crate) use repairs::Repairs;
 pub(crate) use segments::LiveCounts;
 pub(crate) use settled::{Flushed, Settled};

@@ -129,6 +129,8 @@ pub fn options() -> Options {
     Options {
         seed: Some(7),
         segment_pages: Some(SEGMENT_PAGES),
+        // What is read comes from the device.
+        keeps_recent: false,
         ..Options::default()
     }
 }

@@ -26,6 +26,14 @@ fn counted(device: &dyn Device, log: &Log, (first, count): (u64, usize)) -> Devi
     device.counters().since(&before)
 }
 
+/// Nothing is read from memory.
+fn from_device() -> Options {
+    Options {
+        keeps_recent: false,
+        ..Options::default()
+    }
+}
+
 #[test]
 fn a_batch_is_one_call_and_what_lies_side_by_side_one_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -36,7 +44,7 @@ fn a_batch_is_one_call_and_what_lies_side_by_side_one_read() {
             return;
         }
     };
-    let log = create(device.clone(), Options::default()).unwrap();
+    let log = create(device.clone(), from_device()).unwrap();
     // Each by itself, so that a record lies between two of them; the last ones together.
     for block in 0..100 {
         log.commit(one(block, block)).unwrap();
@@ -86,7 +94,7 @@ fn without_rings_each_read_is_a_call() {
             return;
         }
     };
-    let log = create(device.clone(), Options::default()).unwrap();
+    let log = create(device.clone(), from_device()).unwrap();
     for block in 0..32 {
         log.commit(one(block, block)).unwrap();
     }

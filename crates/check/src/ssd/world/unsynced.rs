@@ -1,10 +1,13 @@
 //! Transactions join, are acknowledged as written or as durable, and syncs come between the two.
 
-use super::super::script::{Change, transaction};
+use super::super::script::{BLOCKS, Change, transaction};
 use super::super::verify::Verifier;
 use super::World;
 use forebay_log::shadow::Fault;
 use forebay_log::{Device, Flight, Log, LogError, Outcome, Ticket, Transaction};
+
+/// One in so many volumes that the pool lets go of is let go of unsynced.
+const FORGOTTEN_UNSYNCED_ONE_IN: u64 = 3;
 
 impl World {
     pub(super) fn note_join(&mut self, ticket: Ticket, changes: &[Change]) {
@@ -116,5 +119,34 @@ impl World {
             Err(LogError::Device { .. }) => self.crash(verifier),
             _ => Err("a flush has failed and nobody is told".into()),
         }
+    }
+
+    /// The pool lets go of a volume, and somebody else writes one of its blocks.
+    pub(super) fn forget(
+        &mut self,
+        (volume, block, seed): (u32, u64, u64),
+        verifier: &mut Verifier<'_>,
+    ) -> Result<(), String> {
+        self.end_turn();
+        self.drain(verifier)?;
+        if self.has_failed || self.log().write_back(volume).is_err() {
+            return Ok(());
+        }
+        if seed.is_multiple_of(FORGOTTEN_UNSYNCED_ONE_IN) {
+            // A power cut may bring it back, so nobody else writes it.
+            return match self.log().forget_unsynced(volume, &[(0, BLOCKS as u64)]) {
+                Ok(()) => self.crash(verifier),
+                Err(LogError::NoRoom { .. }) => self.make_room(verifier),
+                Err(error) => Err(error.to_string()),
+            };
+        }
+        match self.log().stage_forget(volume, 0, BLOCKS as u64) {
+            Ok(ticket) => self.note_join(ticket, &[]),
+            Err(LogError::NoRoom { .. }) => return self.make_room(verifier),
+            Err(error) => return Err(error.to_string()),
+        }
+        self.drain(verifier)?;
+        self.others_write(volume, block, seed);
+        Ok(())
     }
 }

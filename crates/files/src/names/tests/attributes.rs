@@ -11,6 +11,7 @@ use rustix::fs::XattrFlags;
 use super::disk::{Keep, ModelSpace};
 use super::power::PoweredArea;
 use super::{Crash, World};
+use crate::metadata::Durable;
 use crate::names::Names;
 use crate::names::attributes::{ACCESS_LIST, AttributeChange, CAPABILITY, VALUE_BYTES_MAX};
 use crate::names::log::LogArea;
@@ -154,16 +155,16 @@ impl LogArea for FailingArea {
         self.area.read(offset, out)
     }
 
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.area.write(offset, bytes)?;
+    fn write(&self, offset: u64, bytes: &[u8], durable: Durable) -> io::Result<()> {
+        self.area.write(offset, bytes, durable)?;
         match self.fails.load(Ordering::Relaxed) {
             true => Err(io::Error::from_raw_os_error(libc::EIO)),
             false => Ok(()),
         }
     }
 
-    fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
-        self.area.zero(offset, len_bytes)
+    fn zero(&self, offset: u64, len_bytes: u64, durable: Durable) -> io::Result<()> {
+        self.area.zero(offset, len_bytes, durable)
     }
 }
 

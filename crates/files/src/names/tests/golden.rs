@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::disk::Keep;
 use super::{Crash, Step, World};
-use crate::metadata::FileId;
+use crate::metadata::{Durable, FileId};
 use crate::names::attributes::{Outcome, Rights, Theirs};
 use crate::names::file_system::Mark;
 use crate::names::log::Log;
@@ -266,7 +266,7 @@ fn log_of(records: &[Record]) -> Vec<u8> {
     let area = MemoryArea::new(super::AREA_BYTES);
     let (mut log, _) = Log::open(area.clone()).unwrap();
     let (first, others) = records.split_at(records.len() / 2);
-    assert!(log.begin(first).unwrap() && log.append(others).unwrap());
+    assert!(log.begin(first).unwrap() && log.append(others, Durable::AtOnce).unwrap());
     without_zeroes(area.0.lock().unwrap().clone())
 }
 

@@ -127,6 +127,20 @@ fn turned_around() -> (World, Names<ModelSpace>) {
     (world, names)
 }
 
+/// A name that others took from a file is in the log durably at once: a power cut must not give it back.
+#[test]
+fn a_place_that_others_freed_is_recorded_durably() {
+    let mut world = World::new();
+    let names = world.recover().unwrap();
+    world.make(&names, "log", libc::S_IFREG);
+    assert!(!world.area.is_synced(), "it was only added");
+    world.others_move("log", "log.1");
+    world.make(&names, "log", libc::S_IFREG);
+    assert!(world.area.is_synced());
+    world.make(&names, "other", libc::S_IFREG);
+    assert!(!world.area.is_synced());
+}
+
 #[test]
 fn a_directory_that_others_moved_into_its_own_is_removed_and_the_log_can_be_read() {
     let (mut world, names) = turned_around();

@@ -12,6 +12,7 @@ mod power;
 mod real;
 mod real_attributes;
 mod settled;
+mod ssd;
 mod swapped;
 mod tree;
 
@@ -80,10 +81,7 @@ impl World {
                 disk: Arc::new(Mutex::new(Disk::new())),
                 power: Arc::clone(&power),
             },
-            area: Arc::new(PoweredArea {
-                bytes: Mutex::new(vec![0; AREA_BYTES]),
-                power,
-            }),
+            area: Arc::new(PoweredArea::new(AREA_BYTES, power)),
             makers: 0,
             held: Vec::new(),
             next_id: Arc::new(AtomicU64::new(1)),

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use crate::metadata::Durable;
 use crate::names::log::LogArea;
 
 /// Fails everything after so many steps.
@@ -33,10 +34,48 @@ impl Power {
     }
 }
 
-/// The log's area, whose power fails with the tree's.
+/// The log's area, whose power fails with the tree's. Over a pool on an SSD it may lose the newest of what was not synced.
 pub(crate) struct PoweredArea {
     pub(crate) bytes: Mutex<Vec<u8>>,
     pub(crate) power: Arc<Power>,
+    /// Where something was written that is not durable, and what was there before, oldest first.
+    unsynced: Mutex<Vec<(usize, Vec<u8>)>>,
+}
+
+impl PoweredArea {
+    pub(crate) fn new(len: usize, power: Arc<Power>) -> PoweredArea {
+        PoweredArea {
+            bytes: Mutex::new(vec![0; len]),
+            power,
+            unsynced: Mutex::default(),
+        }
+    }
+
+    /// Whether all that was written is durable.
+    pub(super) fn is_synced(&self) -> bool {
+        self.unsynced.lock().unwrap().is_empty()
+    }
+
+    /// The SSD loses its power: what was not synced is kept up to some write.
+    pub(super) fn cut(&self, roll: u16) {
+        let mut unsynced = self.unsynced.lock().unwrap();
+        let kept = usize::from(roll) % (unsynced.len() + 1);
+        for (at, before) in unsynced.drain(..).skip(kept).rev() {
+            self.bytes.lock().unwrap()[at..][..before.len()].copy_from_slice(&before);
+        }
+    }
+
+    fn put(&self, offset: u64, bytes: &[u8], durable: Durable) {
+        let at = offset as usize;
+        let mut area = self.bytes.lock().unwrap();
+        let before = area[at..][..bytes.len()].to_vec();
+        area[at..][..bytes.len()].copy_from_slice(bytes);
+        let mut unsynced = self.unsynced.lock().unwrap();
+        match durable {
+            Durable::AtOnce => unsynced.clear(),
+            Durable::AfterSync => unsynced.push((at, before)),
+        }
+    }
 }
 
 impl LogArea for PoweredArea {
@@ -49,18 +88,17 @@ impl LogArea for PoweredArea {
         Ok(())
     }
 
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, offset: u64, bytes: &[u8], durable: Durable) -> io::Result<()> {
         self.power.step()?;
-        self.bytes.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        self.put(offset, bytes, durable);
         Ok(())
     }
 
-    fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+    fn zero(&self, offset: u64, len_bytes: u64, durable: Durable) -> io::Result<()> {
         // From the end, so that a header may stay before records that are gone.
         for start in [offset + len_bytes / 2, offset] {
             self.power.step()?;
-            let len = (len_bytes / 2) as usize;
-            self.bytes.lock().unwrap()[start as usize..][..len].fill(0);
+            self.put(start, &vec![0; (len_bytes / 2) as usize], durable);
         }
         Ok(())
     }

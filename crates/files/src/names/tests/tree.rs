@@ -46,7 +46,7 @@ pub(crate) struct Look {
     maker: u32,
     mode: u32,
     target: OsString,
-    first_name: PathBuf,
+    pub(super) first_name: PathBuf,
     extended: BTreeMap<OsString, Vec<u8>>,
 }
 
