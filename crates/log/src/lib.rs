@@ -32,6 +32,6 @@ pub use engine::{
 };
 pub use error::{LogError, Result};
 pub use media::VolumeRow;
-pub use mirror::{MirrorDevice, Request, Together, Way, is_member, readd};
+pub use mirror::{MirrorDevice, Request, Together, Way, is_member, readd, was_other_member};
 pub use page::{PAGE_BYTES, Pages};
 pub use transaction::Transaction;

@@ -13,9 +13,18 @@ use crate::error::{LogError, Result};
 use crate::media::{INCARNATION_PAGE, IncarnationLine, SegmentHeader, summary_pages, volume_page};
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
+use std::cell::RefCell;
+use std::io;
 
-/// Whether everything has its copies, or a member was taken out on the way: then what was accepted is to be looked for anew.
+/// Whether everything has its copies, or a member was taken out: then what was accepted is looked for anew, on the other one.
 type IsEqual = bool;
+
+/// The members that are made equal. **One that does not take a page is taken out at the end**, when the other one has all that was
+/// accepted: it may still give what it alone has.
+struct Pair<'d> {
+    members: &'d dyn Members,
+    failed: RefCell<Option<(usize, io::Error)>>,
+}
 
 impl Loader<'_> {
     /// Makes what was loaded the same on both members.
@@ -30,43 +39,42 @@ impl Loader<'_> {
             let flushed = self.device.flush();
             flushed.map_err(LogError::of_device(self.device.path(), "flush it"))?;
         }
+        let pair = Pair {
+            members,
+            failed: RefCell::new(None),
+        };
         // So a member is never more than one incarnation behind, by which an old copy is known.
         let is_last = |device: &dyn Device| {
             let line =
                 IncarnationLine::decode(self.uuid, &read_pages(device, self.line_page(), 1)?);
             Ok(line == Some(self.line))
         };
-        if !make_equal(members, (self.line_page(), 1), &is_last)? || !self.equalise_rows(members)? {
-            return Ok(false);
-        }
+        pair.make_equal((self.line_page(), 1), &is_last)?;
+        self.equalise_rows(&pair)?;
         for loaded in &loads.segments {
-            if !self.equalise_segment(members, loaded)? {
-                return Ok(false);
-            }
+            self.equalise_segment(&pair, loaded)?;
         }
-        Ok(true)
+        pair.end()
     }
 
     fn line_page(&self) -> u64 {
         INCARNATION_PAGE + self.line.number % 2
     }
 
-    fn equalise_rows(&self, members: &dyn Members) -> Result<IsEqual> {
+    fn equalise_rows(&self, pair: &Pair<'_>) -> Result<()> {
         let newest = newest_pages(self.device, self.uuid, self.geometry)?;
         for place in 0..newest.count() {
             let mut page = Pages::zeroed(1);
             page.copy_from_slice(newest.page(place));
             let at = volume_page(1, 0) + place as u64;
-            for (number, device) in members.served() {
-                if !write_if_other(members, (number, device), at, &page)? {
-                    return Ok(false);
-                }
+            for (number, device) in pair.members.served() {
+                pair.write_if_other((number, device), at, &page)?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
-    fn equalise_segment(&self, members: &dyn Members, loaded: &Loaded) -> Result<IsEqual> {
+    fn equalise_segment(&self, pair: &Pair<'_>, loaded: &Loaded) -> Result<()> {
         let (contents, segment) = (&loaded.contents, loaded.contents.segment);
         let first = self.geometry.page_of(segment);
         let is_its_header = |device: &dyn Device| {
@@ -77,7 +85,7 @@ impl Loader<'_> {
                     && header.first_group == contents.first_group
             }))
         };
-        let mut is_equal = make_equal(members, (first, 1), &is_its_header)?;
+        pair.make_equal((first, 1), &is_its_header)?;
         if loaded.is_sealed {
             let is_its_summary = |device: &dyn Device| {
                 let summary = summary_on(device, self.uuid, self.geometry, segment)?;
@@ -88,7 +96,7 @@ impl Loader<'_> {
             };
             let page = first + u64::from(self.geometry.groups_end());
             let pages = summary_pages(contents.elements.len());
-            is_equal = is_equal && make_equal(members, (page, pages), &is_its_summary)?;
+            pair.make_equal((page, pages), &is_its_summary)?;
         }
         for (number, &(at, next)) in loaded.places.iter().enumerate() {
             let group = contents.first_group + number as u64;
@@ -97,54 +105,77 @@ impl Loader<'_> {
                 Ok(found.is_some_and(|(end, record)| record.group == group && end == next))
             };
             let pages = (first + u64::from(at), next - at);
-            is_equal = is_equal && make_equal(members, pages, &is_whole)?;
+            pair.make_equal(pages, &is_whole)?;
         }
-        Ok(is_equal)
+        Ok(())
     }
 }
 
-/// Writes pages from a member that `has` them right to the other one, if that has other bytes there.
-fn make_equal(
-    members: &dyn Members,
-    (page, count): (u64, u32),
-    has: &dyn Fn(&dyn Device) -> Result<bool>,
-) -> Result<IsEqual> {
-    let served = members.served();
-    // One that cannot be read now has it not.
-    let right = served
-        .iter()
-        .find(|(_, device)| has(*device).unwrap_or(false));
-    let Some((from, device)) = right else {
-        let path = served[0].1.path().to_owned();
-        return Err(LogError::Damaged {
-            path,
-            found: format!("what was read at page {page} a moment ago is there no more"),
-        });
-    };
-    let bytes = read_pages(*device, page, count)?;
-    for (number, device) in served.iter().filter(|one| one.0 != *from) {
-        if !write_if_other(members, (*number, *device), page, &bytes)? {
-            return Ok(false);
+impl Pair<'_> {
+    /// Writes pages from a member that `has` them right to the other one, if that has other bytes there.
+    fn make_equal(
+        &self,
+        (page, count): (u64, u32),
+        has: &dyn Fn(&dyn Device) -> Result<bool>,
+    ) -> Result<()> {
+        let served = self.members.served();
+        // One that cannot be read now has it not.
+        let right = served
+            .iter()
+            .find(|(_, device)| has(*device).unwrap_or(false));
+        let Some((from, device)) = right else {
+            let path = served[0].1.path().to_owned();
+            return Err(LogError::Damaged {
+                path,
+                found: format!("what was read at page {page} a moment ago is there no more"),
+            });
+        };
+        let bytes = read_pages(*device, page, count)?;
+        for (number, device) in served.iter().filter(|one| one.0 != *from) {
+            self.write_if_other((*number, *device), page, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes pages to a member that has other bytes there; one that did not take a page gets no more.
+    fn write_if_other(
+        &self,
+        (number, device): (usize, &dyn Device),
+        page: u64,
+        bytes: &Pages,
+    ) -> Result<()> {
+        let there = read_pages(device, page, bytes.count() as u32);
+        if there.is_ok_and(|there| there[..] == bytes[..]) {
+            return Ok(());
+        }
+        let mut failed = self.failed.borrow_mut();
+        if matches!(*failed, Some((other, _)) if other == number) {
+            return Ok(());
+        }
+        match device.write(page, &[bytes]) {
+            Ok(()) => Ok(()),
+            Err(error) if failed.is_none() => {
+                *failed = Some((number, error));
+                Ok(())
+            }
+            Err(error) => Err(LogError::of_device(device.path(), "make it equal")(error)),
         }
     }
-    Ok(true)
-}
 
-/// Writes pages to a member that has other bytes there; it is taken out if it does not take them.
-fn write_if_other(
-    members: &dyn Members,
-    (number, device): (usize, &dyn Device),
-    page: u64,
-    bytes: &Pages,
-) -> Result<IsEqual> {
-    let there = read_pages(device, page, bytes.count() as u32);
-    if there.is_ok_and(|there| there[..] == bytes[..]) {
-        return Ok(true);
+    /// Takes out the member that did not take a page, if one did not.
+    fn end(self) -> Result<IsEqual> {
+        let Some((number, error)) = self.failed.into_inner() else {
+            return Ok(true);
+        };
+        let served = self.members.served();
+        for (_, device) in served.iter().filter(|one| one.0 != number) {
+            // Orders all that was accepted before the roster by which this one is enough.
+            let flushed = device.flush();
+            flushed.map_err(LogError::of_device(device.path(), "flush it"))?;
+        }
+        let expelled = self.members.expel(number, &error);
+        let path = served[0].1.path();
+        expelled.map_err(LogError::of_device(path, "make its members equal"))?;
+        Ok(false)
     }
-    let Err(error) = device.write(page, &[bytes]) else {
-        return Ok(true);
-    };
-    let expelled = members.expel(number, &error);
-    expelled.map_err(LogError::of_device(device.path(), "make it equal"))?;
-    Ok(false)
 }

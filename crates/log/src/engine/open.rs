@@ -64,7 +64,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         let loads = loader.find()?;
         // A row that is seen is made durable with the rest of what is, by the flush below.
         let volumes = VolumeTable::read(&*device, uuid, geometry)?;
-        // A member that dies meanwhile may have been the only one that had something of that.
+        // A member that does not take its part is out, and the other one has all of this.
         if loader.equalise(&loads)? {
             break (loads, volumes);
         }

@@ -53,13 +53,14 @@ impl Log {
         let _alone = self.maintain();
         let mut repaired = 0;
         for entry in self.repairs.take() {
-            let is_named = {
+            let named = {
                 let state = self.lock();
                 let now = state.table.get(entry.key());
-                now.is_some_and(|now| now.page == entry.page)
+                now.filter(|now| now.page == entry.page)
             };
-            if is_named {
-                repaired += self.repair_page(entry)?;
+            // By the check that the table has: a newer version of the block may have come to the same page since it was noted.
+            if let Some(now) = named {
+                repaired += self.repair_page(now)?;
             }
         }
         Ok(repaired)

@@ -137,9 +137,19 @@ impl Scan<'_> {
     /// Refuses a segment in which, behind where group `ended` does not count, one stands that was written only after `ended` was
     /// durable.
     pub(crate) fn refuse_later(&self, segment: u64, from: u32, ended: u64) -> Result<()> {
-        copies(self.device)
-            .into_iter()
-            .try_for_each(|copy| self.refuse_later_on(copy, (segment, from), ended))
+        let (mut is_looked_at, mut failed) = (false, None);
+        for copy in copies(self.device) {
+            match self.refuse_later_on(copy, (segment, from), ended) {
+                Ok(()) => is_looked_at = true,
+                // What was durable when something later was written is on the other copy as well.
+                Err(error @ LogError::Device { .. }) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match failed {
+            Some(error) if !is_looked_at => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn refuse_later_on(

@@ -50,7 +50,18 @@ impl Claim {
         let mut newest: Option<(usize, Roster)> = None;
         let mut incarnation = 0;
         for line in 0..2 {
-            let found = Roster::decode(superblock.uuid, &read_page(device, ROSTER_PAGE + line)?);
+            let page = read_page(device, ROSTER_PAGE + line)?;
+            let found = Roster::decode(superblock.uuid, &page);
+            // A line is written whole or not at all; by the one before it a member that is out would count again.
+            if found.is_none() && page.iter().any(|byte| *byte != 0) {
+                return Err(LogError::Damaged {
+                    path: device.path().to_owned(),
+                    found: format!(
+                        "its roster at page {} does not hold, which says whether this member of the mirror counts",
+                        ROSTER_PAGE + line
+                    ),
+                });
+            }
             let is_newer = |found: &(usize, Roster)| {
                 newest.is_none_or(|newest| found.1.epoch > newest.1.epoch)
             };

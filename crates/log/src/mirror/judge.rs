@@ -22,6 +22,10 @@ pub(super) struct Verdict {
 
 impl Verdict {
     fn alone(claim: &Claim, roster: Roster, why_out: Option<String>) -> Verdict {
+        assert!(
+            roster.standings[claim.member ^ 1] != Standing::In,
+            "a member that counts is not left out"
+        );
         let mut verdict = Verdict {
             roster,
             is_served: [false; 2],
@@ -98,6 +102,10 @@ fn judge_two(older: &Claim, newest: &Claim, is_gone: bool) -> Result<Verdict, St
     let path = older.path().display();
     match is_out && is_known {
         true if mutated(Mutant::SsdMirrorStaleServed) => Ok(Verdict::both(*new, [newest, older])),
+        // Another file came in its place, and may have what the newest one lacks.
+        true if new.standings[older.member] == Standing::In => {
+            judge_one(newest, Some(older), is_gone)
+        }
         true => Ok(Verdict::alone(
             newest,
             *new,
@@ -145,20 +153,24 @@ fn judge_one(alone: &Claim, other: Option<&Claim>, is_gone: bool) -> Result<Verd
         return Ok(Verdict::both(roster, [alone, joined]));
     }
     let why = other.map(|other| {
-        format!(
-            "it is a copy that was not finished ({})",
-            other.path().display()
-        )
+        let what = match other.is_in() {
+            true => "another one came in its place: it is stale",
+            false => "it is a copy that was not finished",
+        };
+        format!("{what} ({})", other.path().display())
     });
     match roster.standings[number] {
         Standing::In if is_gone => {
             let without = roster.with(number, Standing::Out);
             Ok(Verdict::alone(alone, without, why))
         }
-        Standing::In => Err(format!(
-            "member {number} of this mirror is missing, and it may have what this one lacks; name both (--member), or say that it is \
-             gone for good (--without-missing)"
-        )),
+        Standing::In => {
+            let instead = why.map_or(String::new(), |why| format!(" (of the file named: {why})"));
+            Err(format!(
+                "member {number} of this mirror is missing{instead}, and it may have what this one lacks; name both (--member), or say \
+                 that it is gone for good (--without-missing)"
+            ))
+        }
         _ => Ok(Verdict::alone(alone, roster, why)),
     }
 }

@@ -12,5 +12,5 @@ mod readd;
 mod together;
 
 pub use pair::{MirrorDevice, is_member};
-pub use readd::readd;
+pub use readd::{readd, was_other_member};
 pub use together::{Request, Together, Way};

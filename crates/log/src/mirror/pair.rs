@@ -213,7 +213,11 @@ impl MirrorDevice {
         for number in [roll.first, roll.first ^ 1] {
             if roll.is_behind[number] {
                 let roster = roll.roster;
-                self.write_roster(&roll, number, &roster)?;
+                if let Err(error) = self.write_roster(&roll, number, &roster) {
+                    drop(roll);
+                    // The next roster leaves it out, if there is another one, as after any write that it does not take.
+                    return self.expel(number, &error);
+                }
                 roll.is_behind[number] = false;
             }
         }
@@ -231,7 +235,7 @@ impl MirrorDevice {
         }
         if word & UNWRITTEN != 0 {
             self.settle()?;
-            word &= !UNWRITTEN;
+            word = self.word();
         }
         if word != BOTH {
             return request.make(self.member(usize::from(word == MEMBER[1])));
@@ -274,7 +278,9 @@ impl Members for MirrorDevice {
             ..roll.roster
         };
         for number in 0..2 {
-            // Before the superblock, which comes last: a member that has that has this.
+            // Before the superblock, which comes last: a member that has that has this, and no line of another pool beside it.
+            let blank = Pages::zeroed(2);
+            self.member(number).write_durable(ROSTER_PAGE, &[&blank])?;
             self.write_roster(&roll, number, &roster)?;
         }
         roll.roster = roster;

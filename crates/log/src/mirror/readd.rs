@@ -24,11 +24,23 @@ struct Copying<'d> {
     id: u64,
 }
 
+/// Whether a device was the other member of the pool on `from`, and was never served without it: what it holds, the pool has.
+#[must_use]
+pub fn was_other_member(from: &dyn Device, device: &dyn Device) -> bool {
+    let (Ok(from), Ok(claim)) = (Claim::read(from), Claim::read(device)) else {
+        return false;
+    };
+    claim.superblock.uuid == from.superblock.uuid
+        && claim.member == from.member ^ 1
+        && claim.roster.calls_in(from.member, from.id())
+}
+
 /// Makes `onto` the member of the pool on `from` that is out, whatever it holds; or that is missing, if the caller says that it `is_gone` for
 /// good. `id` tells the new member from all others. `watch` is told bytes that are copied, of how many, and may end it. Returns all bytes.
 ///
 /// # Errors
-/// Both members are in; `onto` is too small; one of the two fails; `watch` ended it. The pool is as before then.
+/// Both members are in; `onto` is too small; one of the two fails; `watch` ended it. The pool is as before then, or, where the
+/// last roster was not written to `onto` alone, has both.
 pub fn readd(
     (from, onto): (&dyn Device, &dyn Device),
     is_gone: bool,
