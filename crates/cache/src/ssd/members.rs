@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay_log::{Device, FileDevice, Log, LogError, Members, MirrorDevice, Way, is_member};
+use forebay_log::{
+    Device, FileDevice, Log, LogError, Members, MirrorDevice, Way, is_member, was_other_member,
+};
 
 use super::errors::of_log;
 use super::usual::take_device;
@@ -41,12 +43,16 @@ pub(super) fn device_of(
     if devices.len() > 2 || devices.iter().any(is_alone) {
         return Err(no_pair().into());
     }
-    // Of a member that another process has nobody can say that it is gone.
-    let is_in_use = |device: &forebay_log::Result<Arc<dyn Device>>| {
-        matches!(device, Err(LogError::InUse { .. }))
+    // Of a member that another process has, or that this one may not open, nobody can say that it is gone.
+    let is_there = |device: &forebay_log::Result<Arc<dyn Device>>| match device {
+        Err(LogError::InUse { .. }) => true,
+        Err(LogError::Device { source, .. }) => {
+            source.kind() == std::io::ErrorKind::PermissionDenied
+        }
+        _ => false,
     };
-    if let Some(used) = devices.iter().position(is_in_use) {
-        return devices.swap_remove(used).map_err(of_log);
+    if let Some(there) = devices.iter().position(is_there) {
+        return devices.swap_remove(there).map_err(of_log);
     }
     if !devices.iter().any(is_of_mirror) {
         return Err(no_pair().into());
@@ -79,8 +85,10 @@ pub(super) fn members_of(members: &dyn Members) -> Vec<Member> {
         .collect()
 }
 
-/// A file or device for a member: made if it is not there; what is there is taken if it is empty, a member of this form, or with `force`.
+/// A file or device for the other member of the pool on `from`: made if it is not there; what is there is taken if it is empty, was that
+/// member and never served without this one, or with `force`.
 pub(super) fn blank_member(
+    from: &dyn Device,
     path: &Path,
     bytes: u64,
     force: bool,
@@ -89,12 +97,11 @@ pub(super) fn blank_member(
     if !path.try_exists().unwrap_or(true) {
         return FileDevice::create_with(path, bytes, trust_owner).map_err(of_log);
     }
-    let was_member = {
-        let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
-        is_member(&device).unwrap_or(false)
-    };
-    match was_member {
-        true => FileDevice::open_with(path, trust_owner).map_err(of_log),
-        false => take_device(path, force, trust_owner),
+    let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
+    if was_other_member(from, &device) {
+        return Ok(device);
     }
+    // Judged on the handle that is written through, which has the file for itself.
+    drop(device);
+    take_device(path, force, trust_owner)
 }

@@ -334,7 +334,7 @@ impl SsdPool {
         self.background = None;
         self.shared.work.end_thread();
         let Some(log) = self.shared.take_log() else {
-            // It was, to have a member replaced.
+            // It was, to have a member replaced, if that came to an end or not.
             assert!(self.lock_replaced().is_some(), "a pool is closed once");
             return Ok(());
         };

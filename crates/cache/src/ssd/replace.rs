@@ -80,15 +80,18 @@ impl SsdPool {
             .into());
         }
         let trust_owner = self.shared().options.region.trusts_owner();
-        let onto = blank_member(path, self.member_bytes(), options.forces(), trust_owner)?;
+        let device = self.shared().log()?.device().clone();
+        let members = device.members().ok_or_else(no_mirror)?;
+        let (_, from) = members.served().swap_remove(0);
+        let (bytes, forces) = (self.member_bytes(), options.forces());
+        let onto = blank_member(from, path, bytes, forces, trust_owner)?;
         let log = self
             .shared()
             .take_log()
             .ok_or_else(|| self.shared().closed())?;
-        let device = log.device().clone();
+        // From here on the pool is closed, whatever comes of the copy.
+        *self.lock_replaced() = Some(before.clone());
         log.close().map_err(of_log)?;
-        let members = device.members().ok_or_else(no_mirror)?;
-        let (_, from) = members.served().swap_remove(0);
         let id = forebay_log::draw_id().map_err(|source| {
             of_log(LogError::Device {
                 path: path.to_path_buf(),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use forebay::{Member, MemberState, Pool, RebuildOptions, Redundancy};
+use forebay::{Medium, Member, MemberState, Pool, PoolOptions, RebuildOptions, Redundancy};
 
 use crate::rig::*;
 
@@ -50,7 +50,19 @@ fn a_member_that_was_out_is_stale_until_it_is_copied_anew() {
     let volume = pool.attach(image(&disk)).expect("attach");
     assert_eq!(read(&volume, 0), bytes(2));
     drop(volume);
-    let (mut told, options) = (0, RebuildOptions::default());
+    let called_off = pool.replace_member(1, &paths[1], &RebuildOptions::default(), &mut |_| {
+        ControlFlow::Break(())
+    });
+    assert!(
+        called_off
+            .expect_err("called off")
+            .to_string()
+            .contains("called off")
+    );
+    assert_eq!(states(&pool), [MemberState::In, MemberState::Out]);
+    pool.close().expect("close, also then");
+    let pool = open(&paths[..1]).expect("open");
+    let (mut told, options) = (0, RebuildOptions::default().force(true));
     let replaced = pool.replace_member(1, &paths[1], &options, &mut |progress| {
         told = progress.done_bytes;
         ControlFlow::Continue(())
@@ -69,4 +81,35 @@ fn a_member_that_was_out_is_stale_until_it_is_copied_anew() {
     let pool = Pool::open_with(&paths[1..], gone).expect("open");
     let volume = pool.attach(image(&disk)).expect("attach");
     assert_eq!(read(&volume, 0), bytes(2));
+}
+
+/// A member of another pool has something of its own.
+#[test]
+fn a_member_of_another_pool_is_not_written_over() {
+    let Some(place) = Place::find("a_member_of_another_pool") else {
+        return;
+    };
+    let create = |first: &str, second: &str| {
+        let first = place.file(first);
+        let options = PoolOptions::new(&first, POOL_BYTES).medium(Medium::Ssd);
+        let options = options
+            .runtime(runtime())
+            .member(place.file(second))
+            .redundancy(Redundancy::Mirror);
+        Pool::create(&options)
+            .expect("create")
+            .close()
+            .expect("close");
+        first
+    };
+    let ours = create("ours", "ours-second");
+    let theirs = create("theirs", "theirs-second");
+    let runtime = runtime().background(false).without_missing(true);
+    let pool = Pool::open_with(&[ours], runtime).expect("open");
+    let options = RebuildOptions::default();
+    let refused = pool.replace_member(1, &theirs, &options, &mut |_| ControlFlow::Continue(()));
+    refused.expect_err("it has something");
+    pool.close().expect("close");
+    let pool = Pool::open(&[theirs.clone(), place.file("theirs-second")]).expect("open");
+    assert_eq!(states(&pool), [MemberState::In; 2]);
 }

@@ -29,6 +29,7 @@ mod run;
 mod sandbox;
 mod service;
 mod ssd;
+mod ssd_mirror;
 mod ssd_vhost;
 mod stacked;
 mod test_env;
