@@ -25,6 +25,8 @@ for engine in classic ubj tinca spindle; do
 done
 echo "ssd:"
 check run --engine ssd --images "${SSD_IMAGES:-1000000}" --seconds "${SECONDS_MAX:-3600}"
+echo "ssd on two members:"
+check run --engine ssd-mirror --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 echo "stacked:"
 check run --engine stacked --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 check files --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"

@@ -112,6 +112,7 @@ tests_and_images() {
         step "crash-images-$engine" 30 check run --engine "$engine" --images 10000
     done
     step crash-images-ssd 60 check run --engine ssd --images 100000
+    step crash-images-ssd-mirror 30 check run --engine ssd-mirror --images 5000 --seconds 30
     step crash-images-stacked 15 check run --engine stacked --images 2500
     for engine in classic ubj tinca spindle; do
         step "crash-images-$engine-cleaner" 15 check run --engine "$engine" --cleaner --images 5000

@@ -410,6 +410,7 @@ mod tests {
             (Subject::Files, 60),
             (Subject::FilesSsd, 60),
             (Subject::Ssd, 2_000),
+            (Subject::SsdMirror, 1_000),
             (Subject::Stacked, 300),
         ]) {
             let outcome = run_alone(subject, images);

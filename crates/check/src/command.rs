@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 struct Choice {
     /// forebay, forebay-in-dram (its entry table in DRAM), forebay-checksum, forebay-mirror, files, files-ssd (files over a pool on an SSD), classic, ubj,
-    /// tinca, spindle, forebay-engine (Forebay behind the engines' trait), ssd (the engine of pools on an SSD), or stacked (a pool in memory in front of one on an SSD)
+    /// tinca, spindle, forebay-engine (Forebay behind the engines' trait), ssd (the engine of pools on an SSD), ssd-mirror (the same on two members), or stacked (a pool in memory in front of one on an SSD)
     #[arg(long, value_name = "ENGINE", default_value = "forebay")]
     engine: Subject,
     /// The paper's protocol exactly as printed

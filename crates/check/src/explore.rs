@@ -197,6 +197,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
                 files::run(self.templates.files(subject)?, *seed, is_told, tally)?;
             }
             Subject::Stacked => stacked::run(*seed, is_told, tally)?,
+            Subject::SsdMirror => ssd::mirror::run(*seed, is_told, tally)?,
             _ => ssd::run(*seed, is_told, tally)?,
         }
         Ok(0)

@@ -95,7 +95,14 @@ impl Fault {
                 _ => Subject::Files,
             }
         );
-        let ssd = faults_of!(forebay_log::mutants, |_| Subject::Ssd, budget_images);
+        let ssd = faults_of!(
+            forebay_log::mutants,
+            |mutant: mutants::Mutant| match mutant.name().starts_with("ssd_mirror") {
+                true => Subject::SsdMirror,
+                false => Subject::Ssd,
+            },
+            budget_images
+        );
         let own = pool.into_iter().chain(medium);
         own.chain(lab).chain(files).chain(ssd).collect()
     }

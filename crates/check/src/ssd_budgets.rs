@@ -26,7 +26,16 @@ pub fn budget_images(fault: Mutant) -> u64 {
         | Mutant::SsdSyncWithoutFlush
         | Mutant::SsdPatchLostBySeal
         | Mutant::SsdPatchUnderOlder
-        | Mutant::SsdBroughtWithoutPatch => 5_000,
+        | Mutant::SsdBroughtWithoutPatch
+        | Mutant::SsdMirrorDurableOnOne
+        | Mutant::SsdMirrorRosterUnsynced
+        | Mutant::SsdMirrorStaleServed
+        | Mutant::SsdMirrorSplitServed
+        | Mutant::SsdMirrorNotEqualised
+        | Mutant::SsdMirrorEqualisedUnsynced
+        | Mutant::SsdMirrorFlushOfOne
+        | Mutant::SsdMirrorRepairFromWrong
+        | Mutant::SsdMirrorReaddBeforeCopy => 5_000,
         // They need two groups under way, a failure, or a crash at one moment.
         Mutant::SsdGapSkipped
         | Mutant::SsdAckOutOfOrder

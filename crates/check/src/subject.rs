@@ -29,6 +29,8 @@ const MIRRORED: &str = "forebay-mirror";
 const ROWS: &str = "forebay-parity";
 /// And the engine of pools on an SSD.
 const SSD: &str = "ssd";
+/// And the same on two members.
+const SSD_MIRROR: &str = "ssd-mirror";
 /// And the durable file buffer over one of these.
 const FILES_SSD: &str = "files-ssd";
 /// And a pool in memory in front of one on an SSD.
@@ -63,6 +65,8 @@ pub enum Subject {
     FilesSsd,
     /// The engine of pools on an SSD, on the shadow device.
     Ssd,
+    /// The same on two members that hold the same.
+    SsdMirror,
     /// A pool in memory in front of one on an SSD.
     Stacked,
 }
@@ -91,7 +95,7 @@ impl Subject {
 
     /// Whether all of its scenarios are drawn from seeds.
     pub fn is_random(self) -> bool {
-        self.is_of_files() || matches!(self, Subject::Ssd | Subject::Stacked)
+        self.is_of_files() || matches!(self, Subject::Ssd | Subject::SsdMirror | Subject::Stacked)
     }
 
     /// Whether its members hold the same.
@@ -165,6 +169,7 @@ impl Subject {
             Subject::Files => String::from(" --engine files"),
             Subject::FilesSsd => format!(" --engine {FILES_SSD}"),
             Subject::Ssd => format!(" --engine {SSD}"),
+            Subject::SsdMirror => format!(" --engine {SSD_MIRROR}"),
             Subject::Stacked => format!(" --engine {STACKED}"),
         }
     }
@@ -189,6 +194,7 @@ impl Subject {
             Subject::Files => format!("{what}_files"),
             Subject::FilesSsd => format!("{what}_files_ssd"),
             Subject::Ssd => format!("{what}_{SSD}"),
+            Subject::SsdMirror => format!("{what}_ssd_mirror"),
             Subject::Stacked => format!("{what}_{STACKED}"),
         }
     }
@@ -242,6 +248,7 @@ impl FromStr for Subject {
             "files" => Ok(Subject::Files),
             FILES_SSD => Ok(Subject::FilesSsd),
             SSD => Ok(Subject::Ssd),
+            SSD_MIRROR => Ok(Subject::SsdMirror),
             STACKED => Ok(Subject::Stacked),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {

@@ -13,6 +13,7 @@ mod device;
 mod engine;
 mod error;
 mod media;
+mod mirror;
 #[doc(hidden)]
 pub mod mutants;
 mod page;
@@ -22,13 +23,15 @@ mod transaction;
 
 pub use backing::Backing;
 pub use device::{
-    Came, Counters, Device, DeviceCounters, FileDevice, PageRead, PrivateDevice, durable_write_cost,
+    Came, Counters, Device, DeviceCounters, FileDevice, MemberHealth, Members, MembersHealth,
+    PageRead, PrivateDevice, durable_write_cost,
 };
 pub use engine::{
     Flight, Fold, Found, Known, Log, Options, Outcome, Reading, Recycling, Room, Round, Tallies,
-    Ticket, begins_as_pool, clear, create, has_room_for_a_pool, look, open,
+    Ticket, begins_as_pool, clear, create, draw_id, has_room_for_a_pool, look, open,
 };
 pub use error::{LogError, Result};
 pub use media::VolumeRow;
+pub use mirror::{MirrorDevice, Request, Together, Way, is_member, readd, was_other_member};
 pub use page::{PAGE_BYTES, Pages};
 pub use transaction::Transaction;

@@ -94,5 +94,23 @@ forebay_pmem::define_mutants! {
         SsdCleanedPastPatch,
         /// A block whose page is in memory still is read without its patches.
         SsdRecentWithoutPatch,
+        /// A durable write is durable on the first member alone when it is acknowledged.
+        SsdMirrorDurableOnOne,
+        /// The roster without a member that failed is not durable when what the other one has alone is acknowledged.
+        SsdMirrorRosterUnsynced,
+        /// A member that the roster calls out is served.
+        SsdMirrorStaleServed,
+        /// Two members that were each used without the other are served as one.
+        SsdMirrorSplitServed,
+        /// What recovery accepted of one member is not written to the other one.
+        SsdMirrorNotEqualised,
+        /// What is written to the other one is not flushed before the next incarnation begins.
+        SsdMirrorEqualisedUnsynced,
+        /// A sync flushes the first member alone.
+        SsdMirrorFlushOfOne,
+        /// A page that is wrong on one member is written to the other one.
+        SsdMirrorRepairFromWrong,
+        /// A member is called in before what was copied to it is durable.
+        SsdMirrorReaddBeforeCopy,
     }
 }

@@ -53,23 +53,13 @@ macro_rules! either {
     };
 }
 
-/// The one file of a pool on an SSD, if that is what these are.
-fn only_ssd_pool<P: AsRef<Path>>(paths: &[P]) -> Option<&Path> {
-    let found = paths.iter().map(AsRef::as_ref);
-    let mut found = found.filter(|path| ssd::is_ssd_pool(path));
-    found.next()
-}
-
-/// Refuses further members of a pool that has one.
-fn check_alone<P: AsRef<Path>>(paths: &[P]) -> Result<()> {
-    match paths {
-        [_] => Ok(()),
-        _ => Err(ErrorKind::Options(format!(
-            "a pool on an SSD has one member, and {} were named; name it alone",
-            paths.len()
-        ))
-        .into()),
-    }
+/// The members of a pool on an SSD, if that is what one of these is.
+fn ssd_members<P: AsRef<Path>>(paths: &[P]) -> Option<Vec<&Path>> {
+    let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+    paths
+        .iter()
+        .any(|path| ssd::is_ssd_pool(path))
+        .then_some(paths)
 }
 
 impl Pool {
@@ -135,11 +125,10 @@ impl Pool {
     /// # Errors
     /// As [`Pool::open`]; [`ErrorKind::Options`].
     pub fn open_with<P: AsRef<Path>>(paths: &[P], options: RuntimeOptions) -> Result<Pool> {
-        let Some(path) = only_ssd_pool(paths) else {
+        let Some(paths) = ssd_members(paths) else {
             return MemoryPool::open_with(paths, options).map(Pool::of_memory);
         };
-        check_alone(paths)?;
-        SsdPool::open(path, options).map(Pool::of_ssd)
+        SsdPool::open(&paths, options).map(Pool::of_ssd)
     }
 
     /// As `open_with`, over regions that are mapped already.
@@ -171,14 +160,13 @@ impl Pool {
         paths: &[P],
         options: RuntimeOptions,
     ) -> Result<Option<Pool>> {
-        let Some(path) = only_ssd_pool(paths) else {
+        let Some(paths) = ssd_members(paths) else {
             return Ok(None);
         };
-        check_alone(paths)?;
-        match SsdPool::open_private(path, options)? {
+        match SsdPool::open_private(&paths, options)? {
             Some(pool) => Ok(Some(Pool::of_ssd(pool))),
             None => Err(ErrorKind::InUse {
-                path: path.to_path_buf(),
+                path: paths[0].to_path_buf(),
             }
             .into()),
         }
@@ -225,9 +213,7 @@ impl Pool {
 
     /// How many members hold what must not be lost.
     pub fn redundancy(&self) -> Redundancy {
-        self.memory()
-            .map(MemoryPool::redundancy)
-            .unwrap_or_default()
+        either!(self, pool => pool.redundancy())
     }
 
     /// The most bytes one transaction can hold: the smaller of 4 MiB and an eighth of the pool.
@@ -480,10 +466,10 @@ impl Pool {
         member_bytes: u64,
         watcher: &mut DrainWatcher<'_>,
     ) -> Result<()> {
-        match only_ssd_pool(paths) {
-            Some(path) => Err(ErrorKind::Options(format!(
+        match ssd_members(paths) {
+            Some(members) => Err(ErrorKind::Options(format!(
                 "{}: a pool on an SSD does not grow; make a larger one, detach the disks from this one, and attach them there",
-                path.display()
+                members[0].display()
             ))
             .into()),
             None => MemoryPool::grow(paths, member_bytes, watcher),
@@ -516,12 +502,11 @@ impl Pool {
         paths: &[P],
         options: &RegionOptions,
     ) -> Result<([u8; 16], Vec<PathBuf>)> {
-        let Some(path) = only_ssd_pool(paths) else {
+        let Some(paths) = ssd_members(paths) else {
             return MemoryPool::identity(paths, options);
         };
-        check_alone(paths)?;
-        let uuid = ssd::identity(path, options.trusts_owner())?;
-        Ok((uuid, vec![path.to_path_buf()]))
+        let uuid = ssd::identity(&paths, options.trusts_owner())?;
+        Ok((uuid, paths.into_iter().map(Path::to_path_buf).collect()))
     }
 
     /// What a pool says of each of its volumes, and which backings they have. The pool may be in use by
@@ -536,8 +521,8 @@ impl Pool {
         paths: &[P],
         options: &RegionOptions,
     ) -> Result<Vec<(BackingIdentity, PoolSide)>> {
-        match only_ssd_pool(paths) {
-            Some(path) => ssd::sides(path, options.trusts_owner()),
+        match ssd_members(paths) {
+            Some(paths) => ssd::sides(&paths, options.trusts_owner()),
             None => MemoryPool::sides(paths, options),
         }
     }

@@ -6,12 +6,10 @@ use std::path::Path;
 use forebay_pmem::Region;
 
 use super::pool::Kind;
-use crate::api::pool::{
-    Member, MemberState, MemoryPool, RebuildOptions, ScrubOptions, ScrubProgress, Witness,
-};
+use crate::api::pool::{Member, MemoryPool, RebuildOptions, ScrubOptions, ScrubProgress, Witness};
 use crate::api::stats::Stats;
 use crate::api::tuning::{self, Tuning};
-use crate::engine::{Drill, DrillStrike, RebuildWatcher, ScrubReport};
+use crate::engine::{Drill, DrillStrike, RebuildProgress, RebuildWatcher, ScrubReport};
 use crate::error::{ErrorKind, Result};
 use crate::facade::pool::Pool;
 use crate::facade::volume::Volume;
@@ -148,11 +146,7 @@ impl Pool {
     pub fn members(&self) -> Vec<Member> {
         match &self.kind {
             Kind::Memory(pool) => pool.members(),
-            Kind::Ssd(pool) => vec![Member {
-                number: 0,
-                path: Some(pool.path().to_path_buf()),
-                state: MemberState::In,
-            }],
+            Kind::Ssd(pool) => pool.members(),
         }
     }
 
@@ -164,7 +158,10 @@ impl Pool {
     /// [`ErrorKind::Options`]: no mirror, no such member, or another one is out or being rebuilt.
     /// [`ErrorKind::Media`]: a fence failed, and the pool takes no more writes.
     pub fn fail_member(&self, number: u32) -> Result<()> {
-        self.mirror()?.fail_member(number)
+        match &self.kind {
+            Kind::Memory(pool) => pool.fail_member(number),
+            Kind::Ssd(pool) => pool.fail_member(number),
+        }
     }
 
     /// The witness of a mirrored pool, if it has one.
@@ -206,8 +203,18 @@ impl Pool {
         options: &RebuildOptions,
         watcher: &mut RebuildWatcher<'_>,
     ) -> Result<()> {
-        self.mirror()?
-            .replace_member(number, path, options, watcher)
+        match &self.kind {
+            Kind::Memory(pool) => pool.replace_member(number, path, options, watcher),
+            Kind::Ssd(pool) => {
+                let mut watch = |done_bytes, all_bytes| {
+                    watcher(RebuildProgress {
+                        done_bytes,
+                        all_bytes,
+                    })
+                };
+                pool.replace_member(number, path, options, &mut watch)
+            }
+        }
     }
 
     /// As `replace_member`, as fast as it goes, over a region that is mapped already, whatever it holds.
@@ -282,7 +289,7 @@ impl Pool {
 
     /// The pool in memory, which may have several members.
     fn mirror(&self) -> Result<&MemoryPool> {
-        self.memory_or("is no mirror: it has one member, which cannot be taken out or replaced")
+        self.memory_or("has neither a witness nor members that are mapped")
     }
 }
 

@@ -157,6 +157,8 @@ impl Shared {
         if self.work.take_change() {
             *pace = Pace::new();
         }
+        // One that fails is found again by the next reader; a member that takes no writes is out.
+        drop(log.repair());
         let has_more = self.bring_in(log);
         let room = log.room();
         if room.free_segments < self.free_low(log) {

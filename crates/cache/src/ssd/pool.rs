@@ -1,23 +1,22 @@
 //! A pool on an SSD: made, opened, closed, and what can be asked of it as a whole.
 
-use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_log::{FileDevice, Log, LogError, Options, PrivateDevice};
+use forebay_log::{Device, FileDevice, Log, LogError, MirrorDevice, Options, PrivateDevice, Way};
 
 use super::background::Background;
 use super::errors::of_log;
+use super::members::{device_of, redundancy_of};
 use super::shared::Shared;
-use super::usual::what_it_lacks;
+use super::usual::{take_device, what_it_lacks};
+use crate::api::pool::Member;
 use crate::error::{ErrorKind, Result, refused};
 use crate::marks::Stage;
-use crate::options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
+use crate::options::{PoolOptions, Redundancy, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 use crate::recovery::RecoveryReport;
-use crate::signature::refuse_unless_blank;
-use crate::sync::Ordering;
+use crate::sync::{AtomicBool, Ordering};
 
 /// Durable writes by which the cost of one is measured, and how long that may take.
 const MEASURED_WRITES: usize = 64;
@@ -25,6 +24,10 @@ const MEASURED_FOR: Duration = Duration::from_millis(500);
 /// What such a pool survives, in plain words.
 const SURVIVES: &str = "survives a power loss, as far as the disk keeps what it was told to flush, and the death of this process; it \
      does not survive the death of the disk";
+
+/// The same of two members.
+const MIRROR_SURVIVES: &str = "survives a power loss, as far as the disks keep what they were told to flush, the death of this process, and \
+     that of one of the two disks";
 
 /// An open pool.
 pub(crate) struct SsdPool {
@@ -40,6 +43,9 @@ pub(crate) struct SsdPool {
     /// It is only looked at: what is written goes nowhere.
     is_private: bool,
     settings: Mutex<(VerifyPolicy, ReplacementPolicy)>,
+    redundancy: Redundancy,
+    /// How the members stand since one was replaced, with which the pool was closed.
+    replaced: Mutex<Option<Vec<Member>>>,
     // Last, so that its thread ends before the rest goes.
     background: Option<Background>,
 }
@@ -49,69 +55,59 @@ impl SsdPool {
     pub(crate) fn create(options: &PoolOptions) -> Result<SsdPool> {
         options.runtime.check()?;
         check_format(options)?;
-        let [path] = &options.paths[..] else {
-            return Err(ErrorKind::Options(
-                "a pool on an SSD has one member; name one file or device".into(),
-            )
-            .into());
-        };
-        let trust_owner = options.runtime.region.trusts_owner();
-        let is_there = path.try_exists().unwrap_or(true);
-        let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
-        if is_there && is_file {
-            if !options.force {
-                return Err(refused(
-                    path,
-                    "the file exists already",
-                    "name another one, or overwrite it with force (on the command line --force)",
-                ));
-            }
-            crate::api::pool::remove_unlocked(path)?;
+        let path = options.paths.first().ok_or_else(|| {
+            ErrorKind::Options("a pool on an SSD has one member; name a file or device".into())
+        })?;
+        let mut made = Made::default();
+        let log = made.make(options);
+        if log.is_err() {
+            made.remove();
         }
-        let is_device = is_there && !is_file;
-        let device = match is_device {
-            true => take_device(path, options.force, trust_owner)?,
-            false => {
-                FileDevice::create_with(path, options.member_bytes, trust_owner).map_err(of_log)?
-            }
-        };
-        let log_options = Options {
-            is_test: options.format.test,
-            ..Options::default()
-        };
-        let made = make_on(with_rings(device, &options.runtime), path, log_options);
-        if made.is_err() && !is_device {
-            // The caller needs the first error, not this one.
-            drop(std::fs::remove_file(path));
-        }
-        let (log, flush_cost) = made?;
+        let (log, flush_cost) = log?;
         let began = Instant::now();
         let mut pool = SsdPool::start(log, path, options.runtime.clone(), (began, false))?;
         pool.flush_cost = Some(flush_cost);
         Ok(pool)
     }
 
-    pub(crate) fn open(path: &Path, options: RuntimeOptions) -> Result<SsdPool> {
+    pub(crate) fn open(paths: &[&Path], options: RuntimeOptions) -> Result<SsdPool> {
         options.check()?;
         let began = Instant::now();
         let trust_owner = options.region.trusts_owner();
-        let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
-        let device = with_rings(device, &options);
-        let log = forebay_log::open(Arc::new(device), Options::default()).map_err(of_log)?;
-        SsdPool::start(log, path, options, (began, false))
+        let open = |path: &Path| -> forebay_log::Result<Arc<dyn Device>> {
+            let device = FileDevice::open_with(path, trust_owner)?;
+            Ok(Arc::new(with_rings(device, &options)))
+        };
+        let device = device_of(paths, open, options.without_missing, Way::AtOnce)?;
+        let log = forebay_log::open(device, Options::default()).map_err(of_log)?;
+        SsdPool::start(log, paths[0], options, (began, false))
     }
 
     /// Opens a pool to look at it: recovery runs in full, and what it writes goes nowhere. `None` if it is in use.
-    pub(crate) fn open_private(path: &Path, options: RuntimeOptions) -> Result<Option<SsdPool>> {
+    pub(crate) fn open_private(
+        paths: &[&Path],
+        options: RuntimeOptions,
+    ) -> Result<Option<SsdPool>> {
         let began = Instant::now();
         let trust_owner = options.region.trusts_owner();
-        let device = PrivateDevice::open(path, trust_owner).map_err(of_log)?;
-        let Some(device) = device else {
-            return Ok(None);
+        let is_in_use = AtomicBool::new(false);
+        let open = |path: &Path| -> forebay_log::Result<Arc<dyn Device>> {
+            let device = PrivateDevice::open(path, trust_owner)?;
+            let device = device.ok_or_else(|| {
+                is_in_use.store(true, Ordering::Relaxed);
+                LogError::InUse {
+                    path: path.to_path_buf(),
+                }
+            })?;
+            Ok(Arc::new(device))
         };
-        let log = forebay_log::open(Arc::new(device), Options::default()).map_err(of_log)?;
+        let device = device_of(paths, open, options.without_missing, Way::InTurn);
+        if is_in_use.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let log = forebay_log::open(device?, Options::default()).map_err(of_log)?;
         let options = options.background(false);
-        SsdPool::start(log, path, options, (began, true)).map(Some)
+        SsdPool::start(log, paths[0], options, (began, true)).map(Some)
     }
 
     /// A pool over a log that is open.
@@ -138,6 +134,7 @@ impl SsdPool {
         let (verify, replacement) = (options.verify, options.replacement);
         let has_background = options.has_background();
         let (uuid, is_test) = (log.uuid().to_le_bytes(), log.is_test());
+        let redundancy = redundancy_of(&log);
         let mut pool = SsdPool {
             shared: Arc::new(Shared::new(log, path.to_path_buf(), options)),
             uuid,
@@ -148,6 +145,8 @@ impl SsdPool {
             flush_cost: None,
             is_private,
             settings: Mutex::new((verify, replacement)),
+            redundancy,
+            replaced: Mutex::new(None),
             background: None,
         };
         if has_background {
@@ -210,7 +209,29 @@ impl SsdPool {
     }
 
     pub(crate) fn survives(&self) -> &'static str {
-        SURVIVES
+        match self.redundancy {
+            Redundancy::Mirror => MIRROR_SURVIVES,
+            _ => SURVIVES,
+        }
+    }
+
+    pub(crate) fn redundancy(&self) -> Redundancy {
+        self.redundancy
+    }
+
+    pub(super) fn has_background(&self) -> bool {
+        self.background.is_some()
+    }
+
+    pub(super) fn member_bytes(&self) -> u64 {
+        let log = self.shared.log();
+        log.map_or(0, |log| {
+            log.device().pages() * forebay_log::PAGE_BYTES as u64
+        })
+    }
+
+    pub(super) fn lock_replaced(&self) -> MutexGuard<'_, Option<Vec<Member>>> {
+        self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn transaction_limit_bytes(&self) -> u64 {
@@ -312,7 +333,11 @@ impl SsdPool {
         self.shared.work.end_thread();
         self.background = None;
         self.shared.work.end_thread();
-        let log = self.shared.take_log().expect("a pool is closed once");
+        let Some(log) = self.shared.take_log() else {
+            // It was, to have a member replaced, if that came to an end or not.
+            assert!(self.lock_replaced().is_some(), "a pool is closed once");
+            return Ok(());
+        };
         let ended = self.end_volumes(&log);
         let closed = log.close().map_err(|error| self.shared.error(error));
         ended.and(closed)
@@ -373,23 +398,73 @@ fn with_rings(device: FileDevice, options: &RuntimeOptions) -> FileDevice {
     }
 }
 
-/// A pool on a device, and what a durable write costs there.
-fn make_on(device: FileDevice, path: &Path, options: Options) -> Result<(Log, Duration)> {
-    use forebay_log::Device;
-    if device.pages() < 2 {
-        let made = forebay_log::create(Arc::new(device), options).map_err(of_log);
-        return made.map(|log| (log, Duration::ZERO));
+/// What was made for a pool, to be removed if it does not become one.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// The pool's log on new files or on devices, and what a durable write costs there.
+    fn make(&mut self, options: &PoolOptions) -> Result<(Log, Duration)> {
+        let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+        for path in &options.paths {
+            devices.push(Arc::new(self.device(path, options)?));
+        }
+        let device: Arc<dyn Device> = match <[Arc<dyn Device>; 2]>::try_from(devices) {
+            Ok(both) => Arc::new(MirrorDevice::blank(both, Way::AtOnce).map_err(of_log)?),
+            Err(mut one) => one.remove(0),
+        };
+        let log_options = Options {
+            is_test: options.format.test,
+            ..Options::default()
+        };
+        if device.pages() < 2 {
+            let made = forebay_log::create(device, log_options).map_err(of_log);
+            return made.map(|log| (log, Duration::ZERO));
+        }
+        let cost = forebay_log::durable_write_cost(&*device, MEASURED_WRITES, MEASURED_FOR);
+        let cost = cost.map_err(|source| {
+            of_log(LogError::Device {
+                path: device.path().to_path_buf(),
+                action: "measure a durable write",
+                source,
+            })
+        })?;
+        let log = forebay_log::create(device, log_options).map_err(of_log)?;
+        Ok((log, cost))
     }
-    let cost = forebay_log::durable_write_cost(&device, MEASURED_WRITES, MEASURED_FOR);
-    let cost = cost.map_err(|source| {
-        of_log(LogError::Device {
-            path: path.to_path_buf(),
-            action: "measure a durable write",
-            source,
-        })
-    })?;
-    let log = forebay_log::create(Arc::new(device), options).map_err(of_log)?;
-    Ok((log, cost))
+
+    fn device(&mut self, path: &Path, options: &PoolOptions) -> Result<FileDevice> {
+        let trust_owner = options.runtime.region.trusts_owner();
+        let is_there = path.try_exists().unwrap_or(true);
+        let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+        if is_there && is_file {
+            if !options.force {
+                return Err(refused(
+                    path,
+                    "the file exists already",
+                    "name another one, or overwrite it with force (on the command line --force)",
+                ));
+            }
+            crate::api::pool::remove_unlocked(path)?;
+        }
+        let device = match is_there && !is_file {
+            true => take_device(path, options.force, trust_owner)?,
+            false => {
+                let made = FileDevice::create_with(path, options.member_bytes, trust_owner);
+                let made = made.map_err(of_log)?;
+                self.0.push(path.to_path_buf());
+                made
+            }
+        };
+        Ok(with_rings(device, &options.runtime))
+    }
+
+    fn remove(&self) {
+        for path in &self.0 {
+            // The caller needs the first error, not this one.
+            drop(std::fs::remove_file(path));
+        }
+    }
 }
 
 /// Refuses what a pool on an SSD does not have.
@@ -401,24 +476,4 @@ fn check_format(options: &PoolOptions) -> Result<()> {
         ))
         .into()),
     }
-}
-
-/// A device to make a pool on. What is there is taken with `force` only.
-fn take_device(path: &Path, force: bool, trust_owner: bool) -> Result<FileDevice> {
-    let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
-    if !force {
-        // Not read by pages, since a device may end within one.
-        let mut bytes = device.open_for_bytes().map_err(of_log)?;
-        let len = bytes.seek(SeekFrom::End(0));
-        let len = len.map_err(|source| ErrorKind::Device {
-            path: path.to_path_buf(),
-            action: "ask for its size",
-            source,
-        })?;
-        let mut read = |offset, out: &mut [u8]| bytes.read_exact_at(out, offset);
-        refuse_unless_blank(path, len, &mut read)?;
-        return Ok(device);
-    }
-    forebay_log::clear(&device).map_err(of_log)?;
-    Ok(device)
 }

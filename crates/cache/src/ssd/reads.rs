@@ -129,6 +129,9 @@ impl SsdVolume {
     ) -> Result<bool> {
         match finished {
             Ok(found) => {
+                if log.has_repairs() {
+                    self.shared().work.wake();
+                }
                 self.tallies().mine().read_hits(u64::from(found.is_some()));
                 Ok(found.is_some())
             }

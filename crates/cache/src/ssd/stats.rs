@@ -3,6 +3,7 @@
 use forebay_log::{Log, PAGE_BYTES};
 
 use super::pool::SsdPool;
+use crate::api::pool::MemberState;
 use crate::api::stats::{SsdStats, Stats, VolumeStats};
 use crate::api::tuning::Tuning;
 use crate::sync::Ordering;
@@ -23,9 +24,14 @@ impl SsdPool {
         let volumes = known
             .iter()
             .map(|known| VolumeStats::of(&known.state, usual));
+        let members = self.members();
         let mut stats = Stats {
             block_bytes: PAGE_BYTES as u32,
-            members: 1,
+            members: members.len() as u32,
+            members_out: members
+                .iter()
+                .filter(|one| one.state != MemberState::In)
+                .count() as u32,
             verify: self.verify(),
             replacement: self.replacement(),
             uptime: self.opened_at().elapsed(),

@@ -1,21 +1,34 @@
 //! What a new pool is made on where nobody says it.
 
 use std::error::Error as _;
-use std::os::unix::fs::FileTypeExt;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 use forebay_log::{FileDevice, has_room_for_a_pool};
 use forebay_pmem::{MediaKind, PmemError, is_dax_file, nameless_beside};
 
-use crate::error::{Error, Result, refused};
+use super::errors::of_log;
+use crate::error::{Error, ErrorKind, Result, refused};
 use crate::options::{Medium, PoolOptions, Redundancy};
+use crate::signature::refuse_unless_blank;
 
 /// What these options have that no pool on an SSD has.
 pub(super) fn what_it_lacks(options: &PoolOptions) -> Option<&'static str> {
     let format = &options.format;
     let is_asked = [
-        (options.paths.len() > 1, "has one member"),
-        (format.redundancy != Redundancy::None, "has no redundancy"),
+        (
+            options.paths.len() > 1 && format.redundancy != Redundancy::Mirror,
+            "has one member, or two of a mirror",
+        ),
+        (
+            format.redundancy == Redundancy::Mirror && options.paths.len() != 2,
+            "has no redundancy but that of a mirror of two members",
+        ),
+        (
+            ![Redundancy::None, Redundancy::Mirror].contains(&format.redundancy),
+            "has no redundancy but that of a mirror",
+        ),
         (options.runtime.witness.is_some(), "has no witness"),
         (
             format.block_bytes != forebay_log::PAGE_BYTES as u32,
@@ -79,6 +92,11 @@ fn usual_of_file(options: &PoolOptions, path: &Path) -> Result<(Medium, Option<S
     if let Some(what) = what_it_lacks(options) {
         return mapped(format!("a pool on an SSD {what}"));
     }
+    if options.paths.len() > 1 {
+        return mapped(String::from(
+            "a pool on an SSD has one member unless it is said (on the command line --medium ssd)",
+        ));
+    }
     if !has_room_for_a_pool(options.member_bytes) {
         return mapped(String::from("a pool on an SSD has 9 MiB to 16 TiB"));
     }
@@ -103,6 +121,26 @@ fn is_lasting(error: &PmemError) -> bool {
         libc::ENOTDIR,
     ];
     number.is_some_and(|number| lasting.contains(&number))
+}
+
+/// A device to make a pool on. What is there is taken with `force` only.
+pub(super) fn take_device(path: &Path, force: bool, trust_owner: bool) -> Result<FileDevice> {
+    let device = FileDevice::open_with(path, trust_owner).map_err(of_log)?;
+    if !force {
+        // Not read by pages, since a device may end within one.
+        let mut bytes = device.open_for_bytes().map_err(of_log)?;
+        let len = bytes.seek(SeekFrom::End(0));
+        let len = len.map_err(|source| ErrorKind::Device {
+            path: path.to_path_buf(),
+            action: "ask for its size",
+            source,
+        })?;
+        let mut read = |offset, out: &mut [u8]| bytes.read_exact_at(out, offset);
+        refuse_unless_blank(path, len, &mut read)?;
+        return Ok(device);
+    }
+    forebay_log::clear(&device).map_err(of_log)?;
+    Ok(device)
 }
 
 /// Where the question fails, no form is taken: the page form makes a write less durable, and another moment's answer may be another.

@@ -3,6 +3,7 @@
 mod hung;
 mod life;
 mod marks;
+mod mirror;
 mod model;
 mod ranges;
 mod reads;

@@ -6,6 +6,7 @@
 //! transactions in their order, one that has every acknowledged one.
 
 mod disk;
+pub mod mirror;
 mod oracle;
 mod room;
 mod rows;

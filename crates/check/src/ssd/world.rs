@@ -103,7 +103,7 @@ impl Crash {
 }
 
 /// The row of a volume that was just attached.
-fn row_of(number: u32, id: u32) -> VolumeRow {
+pub fn row_of(number: u32, id: u32) -> VolumeRow {
     VolumeRow {
         number,
         id,

@@ -43,13 +43,14 @@ While one is out no other can be taken out. One that is out is brought back with
   forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool
   forebay member replace /mnt/pmem0/pool 1 /mnt/pmem2/pool --rate 200M
 
-The pool is used meanwhile. Ctrl-C ends the rebuild (exit code 7): the member is out as before, and the command \
+The pool is used meanwhile; one on SSDs is not: end its daemon first, and name the members that are in with --member. Ctrl-C ends the rebuild (exit code 7): the member is out as before, and the command \
 can be repeated.")]
     Replace(ReplaceOptions),
     /// Rebuild a member that is out where it was: it came back, or was taken out by hand.
     #[command(after_help = "Example:
   forebay member readd /mnt/pmem0/pool 1
   forebay member readd /mnt/pmem0/pool /mnt/pmem1/pool
+  forebay member readd /srv/ssd0/pool 1 --member /srv/ssd1/pool     a pool on SSDs, its daemon ended
 
 As replace with the member's own path. A pool that was opened without the member does not know that: name it.")]
     Readd(ReaddOptions),
@@ -102,10 +103,10 @@ pub struct FailOptions {
 /// How a member is rebuilt.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct RebuildArguments {
-    /// Overwrite what is there, also if it is not that member.
+    /// Overwrite what is there, also if it is not that member, or went on without the others.
     #[arg(long)]
     pub force: bool,
-    /// Bytes a second that are copied at most, like 200M [default: no limit].
+    /// Bytes a second that are copied at most, like 200M [default: no limit]; a pool on SSDs has none.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub rate: Option<u64>,
 }

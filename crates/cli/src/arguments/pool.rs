@@ -98,7 +98,7 @@ pub struct CreateOptions {
     /// device, page on memory and DAX].
     #[arg(long, value_enum)]
     pub medium: Option<MediumMode>,
-    /// File or device of a further member, of the same size.
+    /// File or device of a further member, of the same size; with --medium ssd one, which holds the same as the first.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,
     /// A new file on another device, beside the disk say, that is the third vote of a mirror of two: after a power loss a

@@ -30,6 +30,7 @@ mod sandbox;
 mod service;
 mod shared;
 mod ssd;
+mod ssd_mirror;
 mod ssd_vhost;
 mod stacked;
 mod test_env;

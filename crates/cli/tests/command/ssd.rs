@@ -55,7 +55,14 @@ fn what_it_lacks_is_refused() {
     };
     let create = ["create", "./other", "--size", "16M", "--medium", "ssd"];
     let refuses = |more: &[&str], text| env.refuses(&[&create, more].concat(), 2, text);
-    refuses(&["--member", "./third"], "has one member");
+    refuses(
+        &["--member", "./third", "--redundancy", "none"],
+        "has one member",
+    );
+    refuses(
+        &["--member", "./third", "--member", "./fourth"],
+        "a mirror of two",
+    );
     refuses(&["--redundancy", "checksum"], "no redundancy");
     refuses(&["--block-size", "8K"], "blocks of 4096 bytes");
     refuses(&["--strict"], "cannot be strict");

@@ -32,6 +32,19 @@ impl DeviceCounters {
             read_calls: self.read_calls - before.read_calls,
         }
     }
+
+    /// This and what another device was asked.
+    #[must_use]
+    pub fn and(&self, other: &DeviceCounters) -> DeviceCounters {
+        DeviceCounters {
+            writes: self.writes + other.writes,
+            pages_written: self.pages_written + other.pages_written,
+            flushes: self.flushes + other.flushes,
+            reads: self.reads + other.reads,
+            pages_read: self.pages_read + other.pages_read,
+            read_calls: self.read_calls + other.read_calls,
+        }
+    }
 }
 
 /// The numbers while they are counted.

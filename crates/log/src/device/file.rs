@@ -283,7 +283,15 @@ fn exclusive(file: File, path: &Path) -> Result<File> {
     }
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_EXCL);
-    options.open(magic_link(&file)).map_err(failed())
+    options
+        .open(magic_link(&file))
+        .map_err(|error| match error.kind() {
+            // Mounted, or another process of this kind has it.
+            io::ErrorKind::ResourceBusy => LogError::InUse {
+                path: path.to_owned(),
+            },
+            _ => failed()(error),
+        })
 }
 
 fn magic_link(file: &File) -> String {

@@ -7,12 +7,14 @@
 mod counters;
 mod file;
 mod measure;
+mod members;
 mod private;
 mod ring;
 
 pub use counters::{Counters, DeviceCounters};
 pub use file::FileDevice;
 pub use measure::durable_write_cost;
+pub use members::{MemberHealth, MembersHealth};
 pub use private::PrivateDevice;
 
 use crate::page::PAGE_BYTES;
@@ -83,4 +85,36 @@ pub trait Device: Send + Sync {
     fn flush(&self) -> io::Result<()>;
     /// What it was asked so far.
     fn counters(&self) -> DeviceCounters;
+    /// The members, if it is made of some.
+    fn members(&self) -> Option<&dyn Members> {
+        None
+    }
+}
+
+/// The members of a device. What is asked of the device itself reaches all that are served.
+pub trait Members: Send + Sync {
+    /// Those that are served, with their numbers, each as a device of its own.
+    fn served(&self) -> Vec<(usize, &dyn Device)>;
+    /// Names both as members of a new pool, durably, before it is one. `ids` tell them from others.
+    ///
+    /// # Errors
+    /// One of them fails.
+    fn found(&self, uuid: u128, ids: [u64; 2]) -> io::Result<()>;
+    /// Takes a member out that failed. When this returns, the other one says so, durably: what it alone has may be acknowledged.
+    ///
+    /// # Errors
+    /// The other one is out already, or fails as well.
+    fn expel(&self, member: usize, why: &io::Error) -> io::Result<()>;
+    /// A page was written to one of them from the other.
+    fn note_repaired(&self);
+    /// How both are.
+    fn health(&self) -> MembersHealth;
+}
+
+/// The devices that each have every page: the members that are served, or the device alone.
+pub(crate) fn copies(device: &dyn Device) -> Vec<&dyn Device> {
+    match device.members() {
+        Some(members) => members.served().into_iter().map(|one| one.1).collect(),
+        None => vec![device],
+    }
 }

@@ -10,7 +10,7 @@ use crate::error::LogError;
 use crate::media::{CleanPoints, Geometry, IncarnationLine};
 use crate::page::PAGE_BYTES;
 use crate::state::{
-    LiveCounts, Patches, Pending, Progress, Recent, Settled, Table, Versions, Zeroed,
+    LiveCounts, Patches, Pending, Progress, Recent, Repairs, Settled, Table, Versions, Zeroed,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -159,6 +159,8 @@ pub struct Log {
     pub(crate) has_new_backing: AtomicBool,
     /// Of some ranges of zeroes only pieces were zeroed, to let others have their turns; the rest is for when nothing else is to be done.
     pub(crate) has_rest: AtomicBool,
+    /// Pages that a member has wrong.
+    pub(crate) repairs: Repairs,
     /// Held over the writes of a row.
     pub(crate) volumes: Mutex<VolumeTable>,
 }

@@ -3,7 +3,7 @@
 use super::core::{Log, Options};
 use super::open::{draw, open};
 use super::pages::read_pages;
-use crate::device::Device;
+use crate::device::{Device, copies};
 use crate::error::{LogError, Result};
 use crate::media::{
     Geometry, INCARNATION_PAGE, IncarnationLine, PLACES_MIN, SUPERBLOCK_PAGE, Salt, Superblock,
@@ -33,11 +33,14 @@ pub fn create(device: Arc<dyn Device>, options: Options) -> Result<Log> {
              and fewer than 2^32 pages"
         ))
     })?;
-    let first = read_pages(&*device, SUPERBLOCK_PAGE, 1)?;
-    if Superblock::decode(&first, u64::MAX).is_ok() {
-        return Err(unsuitable(
-            "a pool is here already; open it, or clear its first page".into(),
-        ));
+    for copy in copies(&*device) {
+        let first = read_pages(copy, SUPERBLOCK_PAGE, 1)?;
+        if Superblock::decode(&first, u64::MAX).is_ok() {
+            return Err(LogError::Unsuitable {
+                path: copy.path().to_owned(),
+                reason: "a pool is here already; open it, or clear its first page".into(),
+            });
+        }
     }
     let made = format(&*device, geometry, &options);
     made.map_err(LogError::of_device(device.path(), "make a pool on it"))?;
@@ -69,6 +72,10 @@ fn format(device: &dyn Device, geometry: Geometry, options: &Options) -> std::io
     let seed = options.seed;
     let [high, low] = [draw(seed, u64::MAX)?, draw(seed, u64::MAX - 1)?];
     let uuid = u128::from(high) << 64 | u128::from(low);
+    if let Some(members) = device.members() {
+        let ids = [draw(seed, u64::MAX - 2)?, draw(seed, u64::MAX - 3)?];
+        members.found(uuid, ids)?;
+    }
     let line = IncarnationLine {
         number: 1,
         salt: Salt(draw(seed, 1)?),
@@ -82,11 +89,13 @@ fn format(device: &dyn Device, geometry: Geometry, options: &Options) -> std::io
     let table = Pages::zeroed(2 * volumes_max(geometry) as usize);
     device.write_durable(volume_page(1, 0), &[&table])?;
     let mut page = Pages::zeroed(1);
+    let is_mirrored = device.members().is_some();
     let superblock = Superblock {
         uuid,
         geometry,
         is_test: options.is_test,
-        has_inline: options.has_inline,
+        has_inline: options.has_inline && !is_mirrored,
+        is_mirrored,
     };
     superblock.encode(&mut page);
     device.write_durable(SUPERBLOCK_PAGE, &[&page])

@@ -5,7 +5,7 @@
 //! damage, and nothing is changed.
 
 use super::group::Contents;
-use super::pages::{read_pages, read_summary};
+use super::pages::{first_of, read_pages, summary_on};
 use super::scan::Scan;
 use crate::device::Device;
 use crate::error::{LogError, Result};
@@ -15,6 +15,10 @@ use std::collections::BTreeMap;
 /// A segment that counts.
 pub(crate) struct Loaded {
     pub(crate) contents: Contents,
+    /// The incarnation whose it is.
+    pub(crate) incarnation: u64,
+    /// Where each of its groups begins and ends, if it was walked.
+    pub(crate) places: Vec<(u32, u32)>,
     pub(crate) tail: u64,
     pub(crate) points: CleanPoints,
     pub(crate) is_sealed: bool,
@@ -49,7 +53,7 @@ impl Loader<'_> {
         })
     }
 
-    fn scan(&self) -> Scan<'_> {
+    pub(crate) fn scan(&self) -> Scan<'_> {
         Scan {
             device: self.device,
             geometry: self.geometry,
@@ -61,39 +65,63 @@ impl Loader<'_> {
     fn headers(&self) -> Result<BTreeMap<u64, SegmentHeader>> {
         let mut headers = BTreeMap::new();
         for place in 0..u64::from(self.geometry.places) {
-            let page = read_pages(self.device, self.geometry.page_of(place), 1)?;
-            let Some(header) = SegmentHeader::decode(self.uuid, &page) else {
-                continue;
-            };
-            let (segment, incarnation) = (header.segment, header.incarnation);
-            let is_new = segment >= self.line.first_segment;
-            let is_here = u64::from(self.geometry.place_of(segment)) == place;
-            if !is_here
-                || incarnation > self.line.number
-                || incarnation == self.line.number && !is_new
-            {
-                return self.damaged(format!(
-                    "the header of segment {segment} of incarnation {incarnation} stands in place {place}, where none of it can"
-                ));
-            }
-            // An earlier incarnation began it and none of its groups counted.
-            if incarnation == self.line.number || !is_new {
-                headers.insert(segment, header);
+            for header in self.headers_at(place)? {
+                self.add_header(&mut headers, place, header)?;
             }
         }
         Ok(headers)
     }
 
+    /// What the copies of a place's header say; one that cannot be read is passed over if another can.
+    fn headers_at(&self, place: u64) -> Result<Vec<SegmentHeader>> {
+        let mut found = Vec::new();
+        first_of(self.device, |copy| {
+            let page = read_pages(copy, self.geometry.page_of(place), 1)?;
+            found.extend(SegmentHeader::decode(self.uuid, &page));
+            Ok(None::<()>)
+        })?;
+        Ok(found)
+    }
+
+    fn add_header(
+        &self,
+        headers: &mut BTreeMap<u64, SegmentHeader>,
+        place: u64,
+        header: SegmentHeader,
+    ) -> Result<()> {
+        let (segment, incarnation) = (header.segment, header.incarnation);
+        let is_new = segment >= self.line.first_segment;
+        let is_here = u64::from(self.geometry.place_of(segment)) == place;
+        if !is_here || incarnation > self.line.number || incarnation == self.line.number && !is_new
+        {
+            return self.damaged(format!(
+                "the header of segment {segment} of incarnation {incarnation} stands in place {place}, where none of it can"
+            ));
+        }
+        // An earlier incarnation began it and none of its groups counted.
+        let is_counted = incarnation == self.line.number || !is_new;
+        let is_latest = headers
+            .get(&segment)
+            .is_none_or(|other: &SegmentHeader| other.incarnation < incarnation);
+        if is_counted && is_latest {
+            headers.insert(segment, header);
+        }
+        Ok(())
+    }
+
     /// A segment, by its summary or by its groups; none if no group of it counts.
     fn load(&self, header: &SegmentHeader) -> Result<Option<Loaded>> {
         let segment = header.segment;
-        let summary = read_summary(self.device, self.uuid, self.geometry, segment)?;
         let is_of = |summary: &Summary| {
             summary.incarnation == header.incarnation
                 && summary.first_sequence == header.first_sequence
                 && summary.first_group == header.first_group
         };
-        if let Some(summary) = summary.filter(is_of) {
+        let summary = first_of(self.device, |copy| {
+            let summary = summary_on(copy, self.uuid, self.geometry, segment)?;
+            Ok(summary.filter(is_of))
+        })?;
+        if let Some(summary) = summary {
             return Ok(Some(Loaded {
                 contents: Contents {
                     segment,
@@ -107,6 +135,8 @@ impl Loader<'_> {
                 points: summary.points,
                 is_sealed: true,
                 is_last: summary.is_closed && summary.incarnation == self.line.number,
+                incarnation: summary.incarnation,
+                places: Vec::new(),
             }));
         }
         if header.incarnation != self.line.number {
@@ -116,7 +146,7 @@ impl Loader<'_> {
             ));
         }
         let walked = self.scan().walk(header)?;
-        if walked.groups == 0 {
+        if walked.places.is_empty() {
             return Ok(None);
         }
         Ok(Some(Loaded {
@@ -124,7 +154,7 @@ impl Loader<'_> {
                 segment,
                 first_sequence: header.first_sequence,
                 first_group: header.first_group,
-                last_group: header.first_group + walked.groups - 1,
+                last_group: header.first_group + walked.groups() - 1,
                 elements: walked.elements,
                 kept_pages: 0,
             },
@@ -132,6 +162,8 @@ impl Loader<'_> {
             points: walked.points,
             is_sealed: false,
             is_last: false,
+            incarnation: header.incarnation,
+            places: walked.places,
         }))
     }
 

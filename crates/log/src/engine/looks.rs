@@ -139,7 +139,13 @@ impl Log {
             }
             let key = entry.key();
             let held = self.lock().held(entry);
-            let loaded = held.map_or(Ok(()), |held| self.load_held(&held, &mut bytes));
+            let out = &mut bytes[..PAGE_BYTES];
+            // Of a mirror both copies are read, and the one that is wrong is noted; such a pool has no patches.
+            let loaded = match held {
+                None => Ok(()),
+                Some(_) if self.load_other(entry, out) => Ok(()),
+                Some(held) => self.load_held(&held, out),
+            };
             match loaded {
                 Ok(()) => good += 1,
                 Err(_) => {

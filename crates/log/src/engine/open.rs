@@ -2,16 +2,17 @@
 
 use super::core::{Log, Options, State};
 use super::load::{Loader, Loads};
-use super::pages::read_pages;
+use super::pages::{first_of, read_pages};
 use super::turns::Turns;
 use super::volume_table::VolumeTable;
-use crate::device::Device;
+use crate::device::{Device, copies};
 use crate::error::{LogError, Result};
 use crate::media::{
     DEPTH_MAX, INCARNATION_PAGE, IncarnationLine, SUPERBLOCK_PAGE, Salt, Superblock, VolumeRow,
 };
 use crate::mutants::{Mutant, mutated};
 use crate::page::Pages;
+use crate::state::Repairs;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -25,6 +26,14 @@ pub(super) fn draw(seed: Option<u64>, number: u64) -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+/// A number that tells a new member of a mirror from all others.
+///
+/// # Errors
+/// The system has none.
+pub fn draw_id() -> std::io::Result<u64> {
+    draw(None, 0)
 }
 
 /// Opens the pool on a device. A crash on the way leaves what the next opening finds to be the same.
@@ -42,6 +51,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         });
     }
     let superblock = superblock_of(&*device)?;
+    refuse_lone_member(&*device, &superblock)?;
     let (uuid, geometry) = (superblock.uuid, superblock.geometry);
     let line = last_line(&*device, uuid)?;
     let loader = Loader {
@@ -50,9 +60,15 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         geometry,
         line,
     };
-    let loads = loader.find()?;
-    // A row that is seen is made durable with the rest of what is, by the flush below.
-    let volumes = VolumeTable::read(&*device, uuid, geometry)?;
+    let (loads, volumes) = loop {
+        let loads = loader.find()?;
+        // A row that is seen is made durable with the rest of what is, by the flush below.
+        let volumes = VolumeTable::read(&*device, uuid, geometry)?;
+        // A member that does not take its part is out, and the other one has all of this.
+        if loader.equalise(&loads)? {
+            break (loads, volumes);
+        }
+    };
     let mut state = State::replayed(geometry, &loads, &options);
     loader.read_patches(&mut state);
     let mut log = Log {
@@ -70,6 +86,7 @@ pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Log> {
         cleaned: AtomicU64::new(0),
         has_new_backing: AtomicBool::new(false),
         has_rest: AtomicBool::new(false),
+        repairs: Repairs::default(),
         volumes: Mutex::new(volumes),
     };
     log.seal_last(loads)?;
@@ -88,22 +105,51 @@ pub fn look(device: &dyn Device) -> Result<(u128, Vec<VolumeRow>)> {
 }
 
 fn superblock_of(device: &dyn Device) -> Result<Superblock> {
-    let page = read_pages(device, SUPERBLOCK_PAGE, 1)?;
-    let superblock = Superblock::decode(&page, device.pages());
-    superblock.map_err(|found| LogError::NoPool {
+    let mut why = None;
+    let superblock = first_of(device, |copy| {
+        let page = read_pages(copy, SUPERBLOCK_PAGE, 1)?;
+        let superblock = Superblock::decode(&page, copy.pages());
+        Ok(superblock.map_err(|found| why = Some(found)).ok())
+    })?;
+    superblock.ok_or_else(|| LogError::NoPool {
         path: device.path().to_owned(),
-        found,
+        found: why.unwrap_or_default(),
     })
+}
+
+/// A member of a mirror alone, taken for a whole pool, would go on without a roster that says so.
+fn refuse_lone_member(device: &dyn Device, superblock: &Superblock) -> Result<()> {
+    match superblock.is_mirrored == device.members().is_some() {
+        true => Ok(()),
+        false => Err(LogError::Unsuitable {
+            path: device.path().to_owned(),
+            reason: "it is a member of a mirror, or no member of one; open it as what it is".into(),
+        }),
+    }
 }
 
 /// The line of the last incarnation.
 fn last_line(device: &dyn Device, uuid: u128) -> Result<IncarnationLine> {
     let mut last: Option<IncarnationLine> = None;
     for page in [INCARNATION_PAGE, INCARNATION_PAGE + 1] {
-        let bytes = read_pages(device, page, 1)?;
-        let line = IncarnationLine::decode(uuid, &bytes);
-        let is_later = |line: &IncarnationLine| last.is_none_or(|last| line.number > last.number);
-        last = line.filter(is_later).or(last);
+        let (mut failed, mut is_read) = (None, false);
+        for copy in copies(device) {
+            let line = match read_pages(copy, page, 1) {
+                Ok(bytes) => IncarnationLine::decode(uuid, &bytes),
+                Err(error) => {
+                    failed = Some(error);
+                    continue;
+                }
+            };
+            is_read = true;
+            let is_later =
+                |line: &IncarnationLine| last.is_none_or(|last| line.number > last.number);
+            last = line.filter(is_later).or(last);
+        }
+        // An incarnation that was served has its line on every copy.
+        if let Some(error) = failed.filter(|_| !is_read) {
+            return Err(error);
+        }
     }
     last.ok_or_else(|| LogError::Damaged {
         path: device.path().to_owned(),
@@ -114,9 +160,11 @@ fn last_line(device: &dyn Device, uuid: u128) -> Result<IncarnationLine> {
 impl Log {
     /// What was found is made durable, and then the newest segment gets the summary that it lacks.
     fn seal_last(&self, mut loads: Loads) -> Result<()> {
-        if !mutated(Mutant::SsdRecoveryWithoutFlush) {
+        let is_left_out = mutated(Mutant::SsdRecoveryWithoutFlush)
+            || mutated(Mutant::SsdMirrorEqualisedUnsynced) && self.device.members().is_some();
+        if !is_left_out {
             // After a kill, what was read may lie in the device's cache alone. A summary that lists it must not outlive it, so
-            // this comes first.
+            // this comes first. So may the roster, and what was made equal does.
             let flushed = self.device.flush();
             flushed.map_err(self.failed("flush it"))?;
         }

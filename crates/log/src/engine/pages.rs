@@ -1,6 +1,6 @@
 //! Reading what lies on the device while it is looked through.
 
-use crate::device::Device;
+use crate::device::{Device, copies};
 use crate::error::{LogError, Result};
 use crate::media::{Geometry, Summary};
 use crate::page::{PAGE_BYTES, Pages};
@@ -13,8 +13,37 @@ pub(crate) fn read_pages(device: &dyn Device, page: u64, count: u32) -> Result<P
     Ok(pages)
 }
 
-/// A segment's summary, if it holds.
+/// The first of the copies of something of which `look` makes what is wanted. One that cannot be read is passed over if another can.
+pub(crate) fn first_of<T>(
+    device: &dyn Device,
+    mut look: impl FnMut(&dyn Device) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let (mut failed, mut is_read) = (None, false);
+    for copy in copies(device) {
+        match look(copy) {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => is_read = true,
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    match failed.filter(|_| !is_read) {
+        None => Ok(None),
+        Some(error) => Err(error),
+    }
+}
+
+/// A segment's summary, if it holds on one copy.
 pub(crate) fn read_summary(
+    device: &dyn Device,
+    uuid: u128,
+    geometry: Geometry,
+    segment: u64,
+) -> Result<Option<Summary>> {
+    first_of(device, |copy| summary_on(copy, uuid, geometry, segment))
+}
+
+/// The same of one copy.
+pub(crate) fn summary_on(
     device: &dyn Device,
     uuid: u128,
     geometry: Geometry,

@@ -101,6 +101,12 @@ impl Reading {
         self.version
     }
 
+    /// The page of the device that has it, if one has.
+    #[must_use]
+    pub fn page(&self) -> Option<u64> {
+        self.entry().map(|entry| u64::from(entry.page))
+    }
+
     /// Where the block was when it was looked for.
     #[must_use]
     pub fn found(&self) -> Found {
@@ -182,10 +188,10 @@ impl Log {
     pub(crate) fn load_entry(&self, entry: Entry, out: &mut [u8]) -> Result<()> {
         let page = u64::from(entry.page);
         let read = self.device.read(page, out);
-        read.map_err(self.failed("read a block"))?;
-        if entry.has_bytes(out) {
+        if read.is_ok() && entry.has_bytes(out) || self.load_other(entry, out) {
             return Ok(());
         }
+        read.map_err(self.failed("read a block"))?;
         Err(self.corrupt(entry))
     }
 

@@ -71,10 +71,12 @@ impl Log {
         let entries: Vec<Option<Entry>> = blocks.iter().map(entry_of).collect();
         let is_loaded = self.load_pages(&entries, out);
         let each = blocks.iter().zip(out.chunks_exact_mut(PAGE_BYTES));
-        each.zip(is_loaded)
-            .map(|((block, bytes), is_loaded)| match is_loaded {
-                true => Ok(()),
-                false => alone(block, bytes),
+        each.zip(entries.into_iter().zip(is_loaded))
+            .map(|((block, bytes), (entry, is_loaded))| match entry {
+                _ if is_loaded => Ok(()),
+                // One alone would ask the next member in turn, and the wrong page of this one would be noted by nobody.
+                Some(entry) if self.load_other(entry, bytes) => Ok(()),
+                _ => alone(block, bytes),
             })
             .collect()
     }

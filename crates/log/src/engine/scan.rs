@@ -1,8 +1,8 @@
 //! Walking through a segment group by group. A group counts if its record and every one of its blocks do; the first that
 //! does not ends the walk, for what follows it was never acknowledged.
 
-use super::pages::read_pages;
-use crate::device::Device;
+use super::pages::{first_of, read_pages};
+use crate::device::{Device, copies};
 use crate::error::{LogError, Result};
 use crate::media::{
     CleanPoints, Element, Geometry, IncarnationLine, Record, SegmentHeader, Shape, check_of,
@@ -15,13 +15,21 @@ const SCANNED_PAGES: u32 = 256;
 
 /// What a walk found.
 pub(crate) struct Walked {
-    pub(crate) groups: u64,
+    /// Where each group begins and ends.
+    pub(crate) places: Vec<(u32, u32)>,
     pub(crate) elements: Vec<Element>,
     pub(crate) tail: u64,
     pub(crate) points: CleanPoints,
 }
 
-/// What is walked through.
+impl Walked {
+    /// How many groups.
+    pub(crate) fn groups(&self) -> u64 {
+        self.places.len() as u64
+    }
+}
+
+/// What is walked through. Of a device that is made of two a group counts that one of them has whole.
 pub(crate) struct Scan<'a> {
     pub(crate) device: &'a dyn Device,
     pub(crate) geometry: Geometry,
@@ -34,14 +42,14 @@ impl Scan<'_> {
     pub(crate) fn walk(&self, header: &SegmentHeader) -> Result<Walked> {
         let segment = header.segment;
         let mut walked = Walked {
-            groups: 0,
+            places: Vec::new(),
             elements: Vec::new(),
             tail: header.tail,
             points: header.points,
         };
         let mut at = 1;
         loop {
-            let group = header.first_group + walked.groups;
+            let group = header.first_group + walked.groups();
             let sequence = header.first_sequence + walked.elements.len() as u64;
             let mut found = self.group_at((segment, at), Some((group, sequence)))?;
             if found.is_none() && mutated(Mutant::SsdGapSkipped) {
@@ -51,27 +59,27 @@ impl Scan<'_> {
                 self.refuse_later(segment, at, group)?;
                 return Ok(walked);
             };
+            walked.places.push((at, next));
             at = next;
-            walked.groups += 1;
             walked.tail = walked.tail.max(record.tail);
             walked.points.join(&record.points);
             walked.elements.extend(record.elements);
         }
     }
 
-    /// The record at a page, if it holds.
-    fn record_at(&self, (segment, at): (u64, u32)) -> Result<Option<Record>> {
+    /// The record at a page, if it holds on one copy.
+    fn record_at(&self, device: &dyn Device, (segment, at): (u64, u32)) -> Result<Option<Record>> {
         if at >= self.geometry.groups_end() {
             return Ok(None);
         }
         let salt = self.line.salt;
         let page = self.geometry.page_of(segment) + u64::from(at);
-        let first = read_pages(self.device, page, 1)?;
+        let first = read_pages(device, page, 1)?;
         let count = Record::pages_of(salt, (segment, at), &first, self.geometry);
         let pages = match count {
             None => return Ok(None),
             Some(1) => first,
-            Some(count) => read_pages(self.device, page, count)?,
+            Some(count) => read_pages(device, page, count)?,
         };
         Ok(Record::decode(salt, (segment, at), &pages, self.geometry))
     }
@@ -79,10 +87,20 @@ impl Scan<'_> {
     /// The group at a page, if it counts and is the one that is expected there; where the next one begins.
     fn group_at(
         &self,
+        place: (u64, u32),
+        expected: Option<(u64, u64)>,
+    ) -> Result<Option<(u32, Record)>> {
+        first_of(self.device, |copy| self.group_on(copy, place, expected))
+    }
+
+    /// The same on one copy.
+    pub(crate) fn group_on(
+        &self,
+        device: &dyn Device,
         (segment, at): (u64, u32),
         expected: Option<(u64, u64)>,
     ) -> Result<Option<(u32, Record)>> {
-        let Some(record) = self.record_at((segment, at))? else {
+        let Some(record) = self.record_at(device, (segment, at))? else {
             return Ok(None);
         };
         let is_expected =
@@ -92,7 +110,7 @@ impl Scan<'_> {
         }
         let first = at + record.pages();
         let page = self.geometry.page_of(segment) + u64::from(first);
-        let blocks = read_pages(self.device, page, record.blocks())?;
+        let blocks = read_pages(device, page, record.blocks())?;
         let holds = are_blocks_of(&record, &blocks) || mutated(Mutant::SsdGroupPayloadUnchecked);
         Ok(holds.then(|| (first + record.blocks(), record)))
     }
@@ -119,18 +137,39 @@ impl Scan<'_> {
     /// Refuses a segment in which, behind where group `ended` does not count, one stands that was written only after `ended` was
     /// durable.
     pub(crate) fn refuse_later(&self, segment: u64, from: u32, ended: u64) -> Result<()> {
+        let (mut is_looked_at, mut failed) = (false, None);
+        for copy in copies(self.device) {
+            match self.refuse_later_on(copy, (segment, from), ended) {
+                Ok(()) => is_looked_at = true,
+                // What was durable when something later was written is on the other copy as well.
+                Err(error @ LogError::Device { .. }) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match failed {
+            Some(error) if !is_looked_at => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse_later_on(
+        &self,
+        device: &dyn Device,
+        (segment, from): (u64, u32),
+        ended: u64,
+    ) -> Result<()> {
         let end = self.geometry.groups_end();
         for start in (from..end).step_by(SCANNED_PAGES as usize) {
             let count = SCANNED_PAGES.min(end - start);
             let page = self.geometry.page_of(segment) + u64::from(start);
-            let pages = read_pages(self.device, page, count)?;
+            let pages = read_pages(device, page, count)?;
             for (at, page) in (start..).zip(pages.chunks_exact(PAGE_BYTES)) {
                 let place = (segment, at);
                 if Record::pages_of(self.line.salt, place, page, self.geometry).is_none() {
                     continue;
                 }
                 let is_later = |record: &Record| self.settled_before(record) > ended;
-                let later = self.record_at(place)?.filter(is_later);
+                let later = self.record_at(device, place)?.filter(is_later);
                 if let Some(group) = later.map(|record| record.group) {
                     return Err(LogError::Damaged {
                         path: self.device.path().to_owned(),

@@ -1,10 +1,10 @@
 //! The volume table as it is known: of each number the row that counts, and which of its two pages are as that says.
 
 use super::pages::read_pages;
-use crate::device::Device;
+use crate::device::{Device, copies};
 use crate::error::{LogError, Result};
 use crate::media::{Geometry, VolumeRow, volume_page, volumes_max};
-use crate::page::PAGE_BYTES;
+use crate::page::{PAGE_BYTES, Pages};
 
 /// A number's row, and the versions that its two pages have; 0 is none that holds.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl VolumeTable {
     /// Reads it.
     pub(crate) fn read(device: &dyn Device, uuid: u128, geometry: Geometry) -> Result<VolumeTable> {
         let count = volumes_max(geometry);
-        let pages = read_pages(device, volume_page(1, 0), count * 2)?;
+        let pages = newest_pages(device, uuid, geometry)?;
         let places = (1..=count).zip(pages.chunks_exact(2 * PAGE_BYTES));
         let places = places.map(|(number, pages)| {
             Place::of(uuid, number, pages).ok_or_else(|| LogError::Damaged {
@@ -42,6 +42,39 @@ impl VolumeTable {
     pub(crate) fn rows(&self) -> Vec<VolumeRow> {
         let rows = self.places.iter().filter_map(|place| place.row.clone());
         rows.collect()
+    }
+}
+
+/// The pages of the table as they count: of each page the newest of its copies that holds.
+pub(crate) fn newest_pages(device: &dyn Device, uuid: u128, geometry: Geometry) -> Result<Pages> {
+    let count = volumes_max(geometry);
+    let mut newest: Option<Pages> = None;
+    let mut failed = None;
+    for copy in copies(device) {
+        let pages = match read_pages(copy, volume_page(1, 0), count * 2) {
+            Ok(pages) => pages,
+            Err(error) => {
+                failed = failed.or(Some(error));
+                continue;
+            }
+        };
+        let Some(newest) = &mut newest else {
+            newest = Some(pages);
+            continue;
+        };
+        for place in 0..pages.count() {
+            let number = place as u32 / 2 + 1;
+            let version = |page: &[u8]| {
+                VolumeRow::decode(uuid, number, page).map_or(0, |(version, _)| version)
+            };
+            if version(pages.page(place)) > version(newest.page(place)) {
+                newest.page_mut(place).copy_from_slice(pages.page(place));
+            }
+        }
+    }
+    match (newest, failed) {
+        (Some(newest), _) => Ok(newest),
+        (None, failed) => Err(failed.expect("it has a copy")),
     }
 }
 

@@ -7,6 +7,9 @@ use crate::page::PAGE_BYTES;
 pub(crate) const SUPERBLOCK_PAGE: u64 = 0;
 /// Page of the first of the two incarnation lines; incarnation n is in line n mod 2.
 pub(crate) const INCARNATION_PAGE: u64 = 1;
+/// Page of the first of the two roster lines of a member of a mirrored pool; the roster of epoch e is in line e mod 2. In a pool of one
+/// device both are spare.
+pub(crate) const ROSTER_PAGE: u64 = 3;
 /// The first page of the volume table: two for each number.
 pub(crate) const VOLUME_PAGE: u64 = 5;
 /// Highest number of a volume.
@@ -72,6 +75,21 @@ media_struct! {
         first_segment: u64,
         reserved: u64,
         depth: u32,
+        crc: u32,
+    }
+}
+
+media_struct! {
+    /// As it lies in its page: in 64 bytes, which no crash tears.
+    pub(crate) struct RosterLine: 64 {
+        magic: u64,
+        uuid: u128,
+        epoch: u64,
+        id_0: u64,
+        id_1: u64,
+        member: u32,
+        standing_0: u32,
+        standing_1: u32,
         crc: u32,
     }
 }
@@ -166,3 +184,4 @@ media_struct! {
 const _: () = assert!(SegmentHeaderLine::BYTES + POINTS_BYTES_MAX <= PAGE_BYTES);
 /// One element and its bytes have room in the first page of a record.
 const _: () = assert!(record_pages_with(1, INLINE_BYTES_MAX) == 1);
+const _: () = assert!(INCARNATION_PAGE + 2 <= ROSTER_PAGE && ROSTER_PAGE + 2 <= VOLUME_PAGE);

@@ -1,7 +1,7 @@
 //! What lies on the device, byte by byte: `docs/inside/format.md` has the same as a table.
 //!
 //! ```text
-//! page 0    superblock    1, 2  incarnation lines    3, 4  spare    5 …  volume table, two pages a number
+//! page 0    superblock    1, 2  incarnation lines    3, 4  roster lines    5 …  volume table, two pages a number
 //! then      segment 0 | segment 1 | …, each: [header][group][group]…[summary]
 //! group     [record, with the bytes of its inline elements][blocks, in the order of the record's elements]
 //! ```
@@ -15,6 +15,7 @@ mod header;
 mod incarnation;
 mod layout;
 mod record;
+mod roster;
 mod structs;
 mod summary;
 mod superblock;
@@ -25,10 +26,11 @@ pub(crate) use geometry::{Geometry, PLACES_MIN};
 pub(crate) use header::{CleanPoints, SegmentHeader};
 pub(crate) use incarnation::{DEPTH_MAX, IncarnationLine, Salt};
 pub(crate) use layout::{
-    INCARNATION_PAGE, INLINE_BYTES_MAX, SUPERBLOCK_PAGE, VOLUMES_MAX, inline_at, record_pages,
-    record_pages_with,
+    INCARNATION_PAGE, INLINE_BYTES_MAX, ROSTER_PAGE, SUPERBLOCK_PAGE, VOLUMES_MAX, inline_at,
+    record_pages, record_pages_with, summary_pages,
 };
 pub(crate) use record::Record;
+pub(crate) use roster::{Roster, Standing};
 pub(crate) use summary::Summary;
 pub(crate) use superblock::Superblock;
 pub use volume::VolumeRow;

@@ -11,7 +11,9 @@ const VERSION: u32 = 1;
 const FLAG_TEST: u32 = 1;
 /// Records may have inline elements. A program that does not know these would take such a record for a torn one.
 const FLAG_INLINE: u32 = 2;
-const FLAGS_KNOWN: u32 = FLAG_TEST | FLAG_INLINE;
+/// The pool is on two members, each of which has a roster.
+const FLAG_MIRROR: u32 = 4;
+const FLAGS_KNOWN: u32 = FLAG_TEST | FLAG_INLINE | FLAG_MIRROR;
 
 /// What it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) struct Superblock {
     pub(crate) is_test: bool,
     /// Whether its records may have inline elements: not if an earlier version made it.
     pub(crate) has_inline: bool,
+    /// Whether it is on two members that hold the same.
+    pub(crate) is_mirrored: bool,
 }
 
 impl Superblock {
@@ -38,7 +42,8 @@ impl Superblock {
             places: self.geometry.places,
             pages: self.geometry.pages(),
             flags: (u32::from(self.is_test) * FLAG_TEST)
-                | (u32::from(self.has_inline) * FLAG_INLINE),
+                | (u32::from(self.has_inline) * FLAG_INLINE)
+                | (u32::from(self.is_mirrored) * FLAG_MIRROR),
             ..SuperblockLine::default()
         };
         line.encode(page);
@@ -84,6 +89,7 @@ impl Superblock {
                 geometry,
                 is_test: line.flags & FLAG_TEST != 0,
                 has_inline: line.flags & FLAG_INLINE != 0,
+                is_mirrored: line.flags & FLAG_MIRROR != 0,
             }),
             _ => Err("its superblock has sizes that no pool has".into()),
         }

@@ -27,6 +27,14 @@ struct Inner {
     observer: Option<Observer>,
     /// After so many more writes one fails.
     fault: Option<(u64, Fault)>,
+    /// It answers nothing any more.
+    is_dead: bool,
+}
+
+/// A write that was begun, and how it is to end.
+pub struct Begun {
+    id: WriteId,
+    fault: Option<Fault>,
 }
 
 /// The device.
@@ -46,6 +54,7 @@ impl ShadowDevice {
                 state,
                 observer: None,
                 fault: None,
+                is_dead: false,
             }),
             counters: Counters::default(),
         }
@@ -64,6 +73,21 @@ impl ShadowDevice {
     /// The next write or flush but so many fails.
     pub fn fail(&self, after: u64, fault: Fault) {
         self.lock().fault = Some((after, fault));
+    }
+
+    /// Nothing fails that was to.
+    pub fn heal(&self) {
+        self.lock().fault = None;
+    }
+
+    /// From now on everything fails, and nothing of it lands.
+    pub fn die(&self) {
+        self.lock().is_dead = true;
+    }
+
+    /// A page is other bytes from now on, durably, as a disk that forgets leaves it.
+    pub fn rot(&self, page: u64, bytes: &[u8]) {
+        self.lock().state.rot(page, bytes);
     }
 
     /// As it is now.
@@ -102,16 +126,30 @@ impl ShadowDevice {
         error_of(fault)
     }
 
-    fn transfer(&self, page: u64, parts: &[&[u8]], is_durable: bool) -> io::Result<()> {
+    /// Begins a write that ends as the device is made to.
+    pub fn begin(&self, page: u64, parts: &[&[u8]], is_durable: bool) -> Begun {
         let fault = self.lock().next_fault();
         let id = self.submit(page, parts, is_durable);
-        match fault {
+        Begun { id, fault }
+    }
+
+    /// It returns.
+    ///
+    /// # Errors
+    /// The device was made to fail.
+    pub fn end(&self, begun: Begun) -> io::Result<()> {
+        match begun.fault {
             None => {
-                self.complete(id);
+                self.complete(begun.id);
                 Ok(())
             }
-            Some(fault) => Err(self.complete_with(id, fault)),
+            Some(fault) => Err(self.complete_with(begun.id, fault)),
         }
+    }
+
+    fn transfer(&self, page: u64, parts: &[&[u8]], is_durable: bool) -> io::Result<()> {
+        let begun = self.begin(page, parts, is_durable);
+        self.end(begun)
     }
 }
 
@@ -136,6 +174,9 @@ impl Inner {
     }
 
     fn next_fault(&mut self) -> Option<Fault> {
+        if self.is_dead {
+            return Some(Fault::NoSpace);
+        }
         let (after, fault) = self.fault?;
         self.fault = after.checked_sub(1).map(|after| (after, fault));
         (after == 0).then_some(fault)
@@ -153,7 +194,11 @@ impl Device for ShadowDevice {
 
     fn read(&self, page: u64, out: &mut [u8]) -> io::Result<()> {
         self.counters.note_read((out.len() / PAGE_BYTES) as u64);
-        self.lock().state.read(page, out)
+        let inner = self.lock();
+        match inner.is_dead {
+            true => Err(error_of(Fault::Error)),
+            false => inner.state.read(page, out),
+        }
     }
 
     fn write_durable(&self, page: u64, parts: &[&[u8]]) -> io::Result<()> {

@@ -144,6 +144,19 @@ impl ShadowState {
             .retain(|write| write.pages.iter().any(Option::is_some));
     }
 
+    /// A page is other bytes, whatever was written there.
+    pub(super) fn rot(&mut self, page: u64, bytes: &[u8]) {
+        let rotten = Write {
+            id: WriteId(0),
+            page,
+            pages: vec![Some(ShadowPage::new(bytes))],
+            is_durable: true,
+            is_completed: true,
+        };
+        self.show(&rotten);
+        self.settle(&rotten);
+    }
+
     pub(super) fn flush(&mut self) {
         let (completed, under_way) = std::mem::take(&mut self.writes)
             .into_iter()

@@ -5,6 +5,7 @@ mod fixtures;
 mod full;
 mod life;
 mod media;
+mod mirror;
 mod patches;
 mod reads;
 mod threads;

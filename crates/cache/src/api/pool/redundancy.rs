@@ -65,6 +65,9 @@ impl RebuildOptions {
         self.rate_bytes_s = rate_bytes_s;
         self
     }
+    pub(crate) fn forces(&self) -> bool {
+        self.force
+    }
     /// Overwrites whatever is at the path.
     #[must_use]
     pub fn force(mut self, force: bool) -> RebuildOptions {
