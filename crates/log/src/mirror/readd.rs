@@ -103,9 +103,15 @@ impl Copying<'_> {
 
     /// Step 1.
     fn blank(&self) -> Result<()> {
-        let pages = Pages::zeroed(ROSTER_PAGE as usize + 2);
-        let written = self.onto.write_durable(SUPERBLOCK_PAGE, &[&pages]);
-        written.map_err(Copying::failed(self.onto, "clear it"))
+        // The superblock alone at first: a power cut within a write of several pages may clear the newest roster and leave the one
+        // before it, by which the file would count again.
+        let rest = ROSTER_PAGE + 1 - SUPERBLOCK_PAGE;
+        for (first, count) in [(SUPERBLOCK_PAGE, 1), (SUPERBLOCK_PAGE + 1, rest)] {
+            let pages = Pages::zeroed(count as usize);
+            let written = self.onto.write_durable(first, &[&pages]);
+            written.map_err(Copying::failed(self.onto, "clear it"))?;
+        }
+        Ok(())
     }
 
     /// Step 2.
