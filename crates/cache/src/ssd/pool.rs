@@ -415,6 +415,8 @@ impl Made {
         };
         let log_options = Options {
             is_test: options.format.test,
+            // Not yet: with a backing that is gone, a writer waited for room past its deadline (docs/inside/ssd.md).
+            has_inline: false,
             ..Options::default()
         };
         if device.pages() < 2 {
