@@ -43,6 +43,7 @@ pub enum Place {
 }
 
 impl Place {
+    /// Those on a slow disk stand last.
     pub const ALL: [Place; 11] = [
         Place::Disk,
         Place::Tmpfs,

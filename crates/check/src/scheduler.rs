@@ -435,6 +435,12 @@ impl State {
     }
 }
 
+/// Does it; a panic is an error as well, in its words.
+pub fn caught(work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    done.unwrap_or_else(|panic| Err(format!("panic: {}", message_of(&*panic))))
+}
+
 /// What a panic says.
 pub fn message_of(panic: &(dyn Any + Send)) -> String {
     if let Some(text) = panic.downcast_ref::<&str>() {

@@ -6,18 +6,9 @@ use crate::outcome::{Curve, LATENCIES_PER_DECADE, latency_ns};
 use crate::place::Place;
 use crate::results::Results;
 
-/// Those of the charts that compare programs; each has the same colour in every chart.
-pub const PLACES: [Place; 9] = [
-    Place::Disk,
-    Place::Tmpfs,
-    Place::Mount,
-    Place::Preload,
-    Place::DiskUnsynced,
-    Place::Raw,
-    Place::Passthrough,
-    Place::MountSsd,
-    Place::PreloadSsd,
-];
+/// Those of the charts that compare programs, all but the slow disks, which have a chart of their own; each has the same colour in every
+/// chart.
+pub const PLACES: [Place; 9] = *Place::ALL.first_chunk().expect("fewer than all");
 
 /// Names of rows, and titles.
 pub const STORES: [(&str, &str); 3] = [

@@ -6,6 +6,7 @@
 //! transactions in their order, one that has every acknowledged one.
 
 mod disk;
+mod fresh;
 pub mod mirror;
 mod oracle;
 mod room;
@@ -14,9 +15,8 @@ mod script;
 mod verify;
 mod world;
 
-use crate::scheduler::message_of;
+use crate::scheduler::caught;
 use script::Script;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use verify::{Tally, Verifier};
 use world::{Crash, World};
 
@@ -25,8 +25,7 @@ const INCARNATIONS: usize = 4;
 
 /// Works, crashes, recovers. The error is a violation in words, and so is a panic.
 pub fn run(seed: u64, is_told: bool, tally: Tally<'_>) -> Result<(), String> {
-    let told = catch_unwind(AssertUnwindSafe(|| tell(seed, is_told, tally)));
-    told.unwrap_or_else(|panic| Err(format!("panic: {}", message_of(&*panic))))
+    caught(|| tell(seed, is_told, tally))
 }
 
 fn tell(seed: u64, is_told: bool, tally: Tally<'_>) -> Result<(), String> {

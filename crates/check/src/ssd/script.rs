@@ -274,7 +274,7 @@ impl Script {
 }
 
 /// How something fails.
-fn fault(rng: &mut fastrand::Rng) -> Fault {
+pub fn fault(rng: &mut fastrand::Rng) -> Fault {
     [
         Fault::Error,
         Fault::ErrorButDurable,

@@ -3,9 +3,10 @@
 mod unsynced;
 
 use super::disk::{Disk, DiskState};
-use super::oracle::{Blocks, Oracle, place};
+use super::fresh::{begin, row_of};
+use super::oracle::{Oracle, place};
 use super::rows::{Rows, path_of};
-use super::script::{BLOCKS, Change, Script, Step, VOLUMES, transaction};
+use super::script::{Change, Script, Step, VOLUMES, transaction};
 use super::verify::{Left, Verifier, open_pool, read_all};
 use crate::content::noise;
 use forebay_log::shadow::{Fault, Image, ShadowDevice, ShadowState, WriteId};
@@ -79,40 +80,16 @@ impl Crash {
             ..Options::default()
         };
         let log = create(device.clone(), options).map_err(|error| error.to_string())?;
-        let rows: Vec<VolumeRow> = (1..=VOLUMES).map(|number| row_of(number, number)).collect();
-        for row in &rows {
-            log.write_volume(row).map_err(|error| error.to_string())?;
-        }
-        drop(log);
-        let disk = |volume: u32| {
-            let content =
-                |block| Arc::new(noise(seed ^ u64::from(volume) << 32 ^ block, PAGE_BYTES));
-            (0..BLOCKS as u64).map(content).collect::<Blocks>()
-        };
-        let disks: Vec<Blocks> = (1..=VOLUMES).map(disk).collect();
+        let (oracle, disks) = begin(log, seed)?;
         Ok(Crash {
-            oracle: Oracle::new(disks.concat(), Rows::new(rows)),
+            oracle,
             left: Left {
                 device: device.state(),
-                disks: disks.into_iter().map(DiskState::new).collect(),
+                disks,
                 is_killed: false,
                 keeps_written: true,
             },
         })
-    }
-}
-
-/// The row of a volume that was just attached.
-pub fn row_of(number: u32, id: u32) -> VolumeRow {
-    VolumeRow {
-        number,
-        id,
-        is_attached: true,
-        path: path_of(id.into()),
-        inode: u64::from(id),
-        size_bytes: (BLOCKS * PAGE_BYTES) as u64,
-        generation: 1,
-        stage: 2,
     }
 }
 

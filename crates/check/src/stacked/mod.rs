@@ -8,8 +8,7 @@
 mod disk;
 mod world;
 
-use crate::scheduler::message_of;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::scheduler::caught;
 use world::{Left, Tally, World};
 
 /// Incarnations of a story, one after a crash of the other.
@@ -19,9 +18,9 @@ const STEPS: usize = 60;
 
 /// Works, crashes, recovers. The error is a violation in words, and so is a panic.
 pub fn run(seed: u64, is_told: bool, tally: Tally<'_>) -> Result<(), String> {
-    let told = catch_unwind(AssertUnwindSafe(|| tell(seed, is_told, tally)));
+    let told = caught(|| tell(seed, is_told, tally));
     forebay::unstable::set_random_seed(None);
-    told.unwrap_or_else(|panic| Err(format!("panic: {}", message_of(&*panic))))
+    told
 }
 
 fn tell(seed: u64, is_told: bool, tally: Tally<'_>) -> Result<(), String> {

@@ -63,7 +63,7 @@ impl Log {
 
     /// The same ahead of a transaction that may bring more patches, by one thread at a time.
     pub(super) fn load_fold_for(&self, transaction: &Transaction) -> Fold {
-        match transaction.may_be_small() && self.has_inline {
+        match self.has_inline && transaction.may_be_small() {
             true => self
                 .try_maintain()
                 .map_or_else(Fold::default, |_turn| self.load_fold()),

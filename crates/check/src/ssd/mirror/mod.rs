@@ -11,9 +11,8 @@ mod steps;
 mod world;
 
 use super::verify::Tally;
-use crate::scheduler::message_of;
+use crate::scheduler::caught;
 use image::Verifier;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use steps::Story;
 use world::World;
 
@@ -22,8 +21,7 @@ const INCARNATIONS: usize = 4;
 
 /// Works, crashes, recovers. The error is a violation in words, and so is a panic.
 pub fn run(seed: u64, is_told: bool, tally: Tally<'_>) -> Result<(), String> {
-    let told = catch_unwind(AssertUnwindSafe(|| tell(seed, is_told, tally)));
-    told.unwrap_or_else(|panic| Err(format!("panic: {}", message_of(&*panic))))
+    caught(|| tell(seed, is_told, tally))
 }
 
 fn tell(seed: u64, is_told: bool, tally: Tally<'_>) -> Result<(), String> {

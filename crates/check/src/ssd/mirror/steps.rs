@@ -1,6 +1,6 @@
 //! What is done, drawn from a seed.
 
-use super::super::script::{BLOCKS, Change, VOLUMES};
+use super::super::script::{BLOCKS, Change, VOLUMES, fault};
 use forebay_log::PAGE_BYTES;
 use forebay_log::shadow::Fault;
 
@@ -87,15 +87,6 @@ impl Story {
             },
         }
     }
-}
-
-fn fault(rng: &mut fastrand::Rng) -> Fault {
-    [
-        Fault::Error,
-        Fault::ErrorButDurable,
-        Fault::Short,
-        Fault::NoSpace,
-    ][rng.usize(..4)]
 }
 
 fn changes(rng: &mut fastrand::Rng) -> Vec<Change> {

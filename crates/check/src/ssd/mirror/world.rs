@@ -1,11 +1,11 @@
 //! Two members at work: what is done to them, and what must be there at every moment.
 
 use super::super::disk::{Disk, DiskState};
-use super::super::oracle::{Blocks, Oracle, place};
+use super::super::fresh::begin;
+use super::super::oracle::{Oracle, place};
 use super::super::rows::Rows;
-use super::super::script::{BLOCKS, Change, VOLUMES, transaction};
+use super::super::script::{Change, transaction};
 use super::super::verify::read_all;
-use super::super::world::row_of;
 use super::image::{Left, Verifier};
 use super::pair::{Pair, devices_of, interleaved, open_pair, served};
 use super::steps::{Step, Story};
@@ -58,22 +58,12 @@ impl World {
             ..Options::default()
         };
         let log = create(Arc::new(device), options).map_err(|error| error.to_string())?;
-        let rows: Vec<VolumeRow> = (1..=VOLUMES).map(|number| row_of(number, number)).collect();
-        for row in &rows {
-            log.write_volume(row).map_err(|error| error.to_string())?;
-        }
-        drop(log);
-        let disk = |volume: u32| {
-            let content =
-                |block| Arc::new(noise(seed ^ u64::from(volume) << 32 ^ block, PAGE_BYTES));
-            (0..BLOCKS as u64).map(content).collect::<Blocks>()
-        };
-        let disks: Vec<Blocks> = (1..=VOLUMES).map(disk).collect();
+        let (oracle, disks) = begin(log, seed)?;
         Ok(Crash {
-            oracle: Oracle::new(disks.concat(), Rows::new(rows)),
+            oracle,
             left: Left {
                 states: devices.each_ref().map(|device| device.state()),
-                disks: disks.into_iter().map(DiskState::new).collect(),
+                disks,
                 is_complete: [true; 2],
                 is_killed: false,
                 is_parted: false,
