@@ -55,6 +55,9 @@ pub fn is_member(device: &dyn Device) -> Result<bool> {
     superblock_of(device).map(|superblock| superblock.is_mirrored)
 }
 
+/// The members that are served, by their numbers.
+type Given = [Option<Arc<dyn Device>>; 2];
+
 impl MirrorDevice {
     /// Two devices on which a pool is to be made.
     ///
@@ -82,6 +85,9 @@ impl MirrorDevice {
     ///
     /// # Errors
     /// They are of different pools, or of two histories; one is missing that the roster calls in; none can be read.
+    ///
+    /// # Panics
+    /// None or more than two are named.
     pub fn open(
         devices: Vec<Result<Arc<dyn Device>>>,
         is_gone: bool,
@@ -128,7 +134,7 @@ impl MirrorDevice {
     }
 
     fn of(
-        (members, paths): ([Option<Arc<dyn Device>>; 2], [Option<PathBuf>; 2]),
+        (members, paths): (Given, [Option<PathBuf>; 2]),
         (uuid, verdict): (u128, Verdict),
         way: Way,
     ) -> Result<MirrorDevice> {

@@ -163,8 +163,8 @@ impl World {
     /// A member that was taken out lacks what comes now.
     fn note_members(&mut self) {
         let served = served(self.log());
-        for number in 0..2 {
-            if self.is_complete[number] && !served[number] {
+        for (number, is_served) in served.into_iter().enumerate() {
+            if self.is_complete[number] && !is_served {
                 self.is_complete[number] = false;
                 if self.is_dead[number] {
                     self.devices[number].die();
@@ -173,8 +173,8 @@ impl World {
         }
         // Both may be made to fail, and one of them has.
         if self.is_complete != [true; 2] {
-            for number in 0..2 {
-                self.devices[number].heal();
+            for device in &self.devices {
+                device.heal();
             }
         }
     }
